@@ -112,15 +112,18 @@ def draw(curves: dict[str, list[tuple[int, float]]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     mpl.rcParams["svg.hashsalt"] = "offpolicy"
+    seconds = [cpu for points in curves.values() for _, cpu in points]
+    low, high = min(seconds) / 1.5, 1.5 * max(seconds)
     figure, axes = plt.subplots(1, len(curves), figsize=(3.1 * len(curves), 2.9), squeeze=False)
     for ax, (what, points) in zip(axes[0], curves.items(), strict=True):
         x, y = np.array(points, dtype=float).T
         ax.loglog(x, y, "o-", color="#0b6e99", label="CPU seconds")
         ax.loglog(x, y[0] * x / x[0], ":", color="#888888", label="linear")
         ax.set_xlabel(what)
-        ax.set_ylim(1, 60)
+        ax.set_ylim(low, high)
         ax.minorticks_off()
-        ax.set_yticks([1, 3, 10, 30], ["1", "3", "10", "30"])
+        ticks = [tick for tick in (0.1, 0.3, 1, 3, 10, 30, 100) if low <= tick <= high]
+        ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes[0][0].legend(frameon=False)
     axes[0][0].set_ylabel("CPU seconds")
     figure.tight_layout()

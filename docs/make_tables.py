@@ -1,8 +1,9 @@
-"""What pages show and the code makes (make tables): the table of checks."""
+"""What pages show and the code makes (make tables): the table of checks and their statistics."""
 
 import math
 from pathlib import Path
 
+from offpolicy.decide import replay_checks  # noqa: F401, it declares checks
 from offpolicy.kinds import label_checks, long_term  # noqa: F401, they declare checks
 from offpolicy.trust import CHECKS
 
@@ -22,13 +23,15 @@ def rate(false_alarms: float | None) -> str:
 def diagnostics() -> str:
     """The table of all checks."""
     rows = [
-        "| check | value | note | caution | alarm | decides | false alarms | what to do |",
-        "|---|---|---|---|---|---|---|---|",
+        "| check | statistic | value | note | caution | alarm | decides | false alarms | what to do |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, check in CHECKS.items():
+    before = ""
+    for check in sorted(CHECKS.values(), key=lambda c: c.listed):
         t = check.limits
+        listed, before = "" if check.listed == before else f"`{check.listed}`", check.listed
         rows.append(
-            f"| `{name}` | {check.value} | {limit(t.caution, t.side) if t.advice else '–'} | "
+            f"| {listed} | `{check.name}` | {check.value} | {limit(t.caution, t.side) if t.advice else '–'} | "
             f"{'–' if t.advice else limit(t.caution, t.side)} | {limit(t.alarm, t.side)} | "
             f"{'yes' if t.decides else ''} | {rate(t.false_alarms)} | {t.remedy} |"
         )

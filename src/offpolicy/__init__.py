@@ -19,7 +19,7 @@ _NAMES = {
     "Estimator": "offpolicy.scores.catalog",
     "Evaluation": "offpolicy.evaluation.result",
     "KFold": "offpolicy.splits.folds",
-    "KernelRatio": "offpolicy.policies.densities",
+    "KernelRatio": "offpolicy.kinds.kernel",
     "Delayed": "offpolicy.kinds.delayed",
     "Labeled": "offpolicy.kinds.labeled",
     "LongTerm": "offpolicy.kinds.long_term",
@@ -30,7 +30,7 @@ _NAMES = {
     "replay": "offpolicy.decide.replay",
     "select": "offpolicy.decide.select",
     "scan": "offpolicy.engines.scan",
-    "CoarseRatio": "offpolicy.policies.coarse",
+    "CoarseRatio": "offpolicy.kinds.cells",
     "Trajectories": "offpolicy.logs.trajectories",
     "Slates": "offpolicy.logs.slates",
     "Tabular": "offpolicy.models.values.tabular",
@@ -43,6 +43,7 @@ _MODULES = {
     "models": "offpolicy.models",
     "policies": "offpolicy.policies",
     "testing": "offpolicy.testing",
+    "trust": "offpolicy.trust",
 }
 
 __all__ = ["__version__", *sorted(_NAMES), *sorted(_MODULES)]  # noqa: PLE0604
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from offpolicy import models as models
     from offpolicy import policies as policies
     from offpolicy import testing as testing
+    from offpolicy import trust as trust
     from offpolicy.decide import online as learners  # noqa: F401
     from offpolicy.decide.advise import advise as advise
     from offpolicy.decide.learn import learn_policy as learn_policy
@@ -61,7 +63,9 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.evaluate import evaluate as evaluate
     from offpolicy.evaluation.result import Evaluation as Evaluation
     from offpolicy.inference.estimate import Estimate as Estimate
+    from offpolicy.kinds.cells import CoarseRatio as CoarseRatio
     from offpolicy.kinds.delayed import Delayed as Delayed
+    from offpolicy.kinds.kernel import KernelRatio as KernelRatio
     from offpolicy.kinds.labeled import Labeled as Labeled
     from offpolicy.kinds.long_term import LongTerm as LongTerm
     from offpolicy.logs import formats as formats
@@ -71,8 +75,6 @@ if TYPE_CHECKING:
     from offpolicy.logs.trajectories import Trajectories as Trajectories
     from offpolicy.models.values.fitted_q import FittedQ as FittedQ
     from offpolicy.models.values.tabular import Tabular as Tabular
-    from offpolicy.policies.coarse import CoarseRatio as CoarseRatio
-    from offpolicy.policies.densities import KernelRatio as KernelRatio
     from offpolicy.scores.catalog import Estimator as Estimator
     from offpolicy.splits.folds import KFold as KFold
 

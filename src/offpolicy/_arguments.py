@@ -1,7 +1,8 @@
 """Arguments of public calls, checked in one place by what their annotations say.
 
-``@checks_arguments`` reads the annotations of a function, method or class once. A call that fails on a value which is
-none of them, in the words of somebody else, fails with an error that names the argument and says what it may be.
+``@checks_arguments`` reads the annotations of a function, method or class once. A call with a value which is none of
+them ends in an error that names the argument and says what it may be; where the function has more to say about the
+value, in an error of the library, that error is raised in its place.
 `KINDS` says what each word of an annotation means, `RANGES` what a name means everywhere, and `FOREIGN` which arguments
 are objects of other libraries: what these raise while they are read arrives as an error about the argument.
 """
@@ -10,14 +11,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial, wraps
-from inspect import Signature, isclass, signature
+from inspect import Parameter, Signature, isclass, signature
 from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
-from offpolicy.errors import OffPolicyError, UsageError, did_you_mean
+from offpolicy.errors import ArgumentError, OffPolicyError, UsageError, did_you_mean
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 Rows: TypeAlias = Any  # a list, an array or a frame: a word of annotations
@@ -41,7 +42,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_many(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    """Several in an order, which a set does not have."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | set | frozenset)
 
 
 def _is_array(value: Any) -> bool:
@@ -66,6 +68,15 @@ def _is_text(value: Any) -> bool:
 
 def _is_column(value: Any) -> bool:
     return isinstance(value, str | Integral)
+
+
+def is_hashable(value: Any) -> bool:
+    """Whether a value can be a label."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _named(*names: str) -> Callable[[Any], bool]:
@@ -99,6 +110,9 @@ KINDS: dict[str, Kind] = {
     "Bools": Kind("an array of booleans", _is_array),
     "ArrayLike": Kind("an array of numbers", lambda value: _is_array(value) or _is_number(value)),
     "Rows": Kind("one entry per row", lambda value: _is_rows(value) and not isclass(value)),
+    "Hashable": Kind("a label", is_hashable),
+    "ActionSpace": Kind("an action space", lambda value: hasattr(value, "finite") and not isclass(value)),
+    "UnitKind": Kind("a kind of unit", lambda value: hasattr(value, "decides_once") and not isclass(value)),
     "Log": Kind("a log", lambda value: hasattr(value, "in_memory") or hasattr(value, "opened")),
     "Scan": Kind("a scan", lambda value: hasattr(value, "engine")),
     "LogScan": Kind("a scan", _named("LogScan")),
@@ -106,6 +120,9 @@ KINDS: dict[str, Kind] = {
     "Evaluation": Kind("an evaluation", _named("Evaluation")),
     "Estimate": Kind("an estimate", _named("Estimate")),
     "KFold": Kind("a KFold", _named("KFold")),
+    "Format": Kind("a Format", _named("Format")),
+    "Units": Kind("the units of other scores", _named("Units")),
+    "list[float]": Kind("a list of numbers", _is_many),
     "Training": Kind("a Training", _named("Training")),
     "Decision": Kind("a selection, or a learned policy", lambda value: hasattr(value, "sections")),
 }
@@ -119,29 +136,63 @@ RANGES: dict[str, Kind] = {
     **dict.fromkeys(("k", "folds"), Kind("from 1 to 1,000,000", lambda value: 1 <= value <= 1_000_000)),
     **dict.fromkeys(TEXTS, Kind("a text that is not empty", lambda value: value != "")),
     **dict.fromkeys(
-        ("repeats", "draws", "episodes", "max_steps", "horizon", "chunk_rows", "max_rows", "max_cells", "fit_rows",
+        ("repeats", "episodes", "max_steps", "horizon", "chunk_rows", "max_rows", "max_cells", "fit_rows",
          "neighbors", "knots", "rounds", "epochs", "batch_size", "min_rows"),
         Kind("at least 1", lambda value: value >= 1),
     ),
 }  # fmt: skip
 
-# Arguments of functions that are looked at before the call: a wrong one would not raise, or not soon.
+# Arguments of functions that are looked at before the call: it would take long to find out, or to go wrong.
 BEFOREHAND = frozenset({"chunk_rows", "max_rows", "max_cells", "fit_rows", "progress", "rate"})
 
 # Objects of other libraries, which say in their own words that they are none.
 FOREIGN = {
-    "buffer": "a buffer of Stable-Baselines3",
+    "buffer": "a Stable-Baselines3 buffer",
     "dataset": "a dataset of episodes",
-    "recording": "a recording of RLlib",
+    "recording": "an RLlib recording",
     "transitions": "transitions",
-    "environment": "an environment of Gymnasium",
-    "feedback": "a dictionary of Open Bandit Pipeline",
+    "environment": "a Gymnasium environment",
+    "feedback": "an Open Bandit Pipeline dictionary",
     "preference": "preferences",
     "module": "a torch module",
 }
 RAISED = (
     AttributeError, TypeError, KeyError, IndexError, ValueError, OSError, OverflowError, ZeroDivisionError,
 )  # fmt: skip
+
+
+def takes(*declared: Any) -> Callable[[Target], Target]:
+    """Let a function's ``**`` stand for the arguments that TypedDicts and dataclasses declare, each by its name.
+
+    Help, editors and `checks_arguments` see all of them.
+
+    >>> from typing import TypedDict
+    >>> class Words(TypedDict, total=False):
+    ...     title: str | None
+    >>> @takes(Words)
+    ... def page(**words: str | None) -> Any:
+    ...     return words
+    >>> str(signature(page)), page(title="x")
+    ("(*, title: 'str | None' = None) -> 'Any'", {'title': 'x'})
+    """
+
+    def with_names(function: Any) -> Any:
+        own = signature(function)
+        kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        more = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(each, name, None), annotation=_written(kind))
+            for each in declared
+            for name, kind in each.__annotations__.items()
+        ]
+        function.__signature__ = own.replace(parameters=[*kept, *more])
+        return function
+
+    return with_names
+
+
+def _written(annotation: Any) -> str:
+    """An annotation as it stands in the source."""
+    return str(getattr(annotation, "__forward_arg__", annotation))
 
 
 def checks_arguments(target: Target) -> Target:
@@ -178,41 +229,80 @@ def _guarded(function: Any, who: str) -> Any:
         form, kinds, foreign = declared()
         try:
             given = form.bind(*args, **kwargs).arguments
-        except TypeError:
-            return function(*args, **kwargs)  # Python says which argument is missing or not known
-        for name, value in given.items():
-            if name in BEFOREHAND:
-                _check(who, name, value, kinds.get(name, ()))
-        try:
-            return function(*args, **kwargs)
-        except OffPolicyError:
-            raise
-        except RAISED as error:
-            # Whoever has more to say about a value has said it; what is left is no more than the wrong kind of it.
-            for name, value in given.items():
-                _check(who, name, value, kinds.get(name, ()), error)
-            if foreign is None or foreign not in given:
-                raise
-            raise UsageError(
-                f"{who}: {foreign}= cannot be read as {FOREIGN[foreign]} ({type(error).__name__}: {error})."
-            ) from error
+        except TypeError as error:
+            raise _not_bound(form, who, function.__qualname__, kwargs, error) from None
+        return _answer(who, given, kinds, foreign, lambda: function(*args, **kwargs))
 
+    call.declared_kinds = lambda: declared()[1]  # type: ignore[attr-defined]
     return call
 
 
-def _check(who: str, name: str, value: Any, allowed: tuple[Kind, ...], cause: Exception | None = None) -> None:
+def checked_as(function: Any, who: str, given: Mapping[str, Any], work: Callable[[], Any]) -> Any:
+    """What ``work`` gives, of arguments that mean what they mean to another function."""
+    return _answer(who, given, function.declared_kinds(), None, work)
+
+
+def _answer(
+    who: str,
+    given: Mapping[str, Any],
+    kinds: Mapping[str, tuple[Kind, ...]],
+    foreign: str | None,
+    work: Callable[[], Any],
+) -> Any:
+    wrong = next(_wrong_ones(who, given, kinds), None)
+    if wrong is not None and wrong[0] in BEFOREHAND:
+        raise wrong[1]
+    try:
+        answer = work()
+    except OffPolicyError:
+        raise  # whoever has more to say about a value has said it
+    except RAISED as error:
+        if wrong is not None:
+            raise wrong[1] from error
+        if foreign is None or foreign not in given:
+            raise
+        raise UsageError(
+            f"{who}: {foreign}= cannot be read as {FOREIGN[foreign]} ({type(error).__name__}: {error})."
+        ) from error
+    if wrong is not None:
+        raise wrong[1]
+    return answer
+
+
+def _wrong_ones(
+    who: str, given: Mapping[str, Any], kinds: Mapping[str, tuple[Kind, ...]]
+) -> Iterator[tuple[str, UsageError]]:
+    """Arguments that are not of their kinds, those that are looked at beforehand first, and what to say of each."""
+    for name in sorted(given, key=lambda name: name not in BEFOREHAND):
+        error = _wrong(who, name, given[name], kinds.get(name, ()))
+        if error is not None:
+            yield name, error
+
+
+def _wrong(who: str, name: str, value: Any, allowed: tuple[Kind, ...]) -> UsageError | None:
     if not allowed:
-        return
+        return None
     if not any(kind.holds(value) for kind in allowed):
         choices = [choice for kind in allowed for choice in kind.choices]
         hint = did_you_mean(value, choices) if isinstance(value, str) and choices else ""
         said = _or([kind.words for kind in allowed])
-        raise UsageError(f"{who}: {name}= must be {said}. Got {value!r:.80} instead.{hint}") from cause
+        return UsageError(f"{who}: {name}= must be {said}. Got {value!r:.80} instead.{hint}")
     limit = RANGES.get(name)
     if limit is not None and isinstance(value, Real | str) and not _is_truth(value):
         comparable = isinstance(value, str) == (name in TEXTS)
         if comparable and not limit.holds(value):
-            raise UsageError(f"{who}: {name}= must be {limit.words}. Got {value!r:.80} instead.") from cause
+            return UsageError(f"{who}: {name}= must be {limit.words}. Got {value!r:.80} instead.")
+    return None
+
+
+def _not_bound(form: Signature, who: str, name: str, kwargs: Mapping[str, Any], error: TypeError) -> Exception:
+    """What to say of an argument that is not known, or missing; it is a TypeError as well."""
+    own = {each.name: each for each in form.parameters.values() if each.name not in {"self", "cls"}}
+    open_ended = any(each.kind is each.VAR_KEYWORD for each in own.values())
+    unknown = [key for key in kwargs if key not in own and not open_ended]
+    if unknown:
+        return ArgumentError(f"{name} has no argument {unknown[0]!r}.{did_you_mean(unknown[0], own)}")
+    return ArgumentError(f"{who}: {error}.")
 
 
 def _kinds(annotation: str, names: dict[str, Any]) -> tuple[Kind, ...]:

@@ -65,6 +65,24 @@ def some_of(values: Array, at: Any) -> Array:
     return np.broadcast_to(values[:1].reshape(()) if len(values) else 0, len(values[at]))
 
 
+def picked(values: Any, at: Any) -> Any:
+    """Some entries of an array; None of None.
+
+    >>> picked(np.arange(3), [0, 2]).tolist(), picked(None, [0, 2])
+    ([0, 2], None)
+    """
+    return None if values is None else values[at]
+
+
+def or_ones(values: Floats | None, n: int) -> Floats:
+    """(n,) the array, or ones where there is none.
+
+    >>> or_ones(None, 2).tolist()
+    [1.0, 1.0]
+    """
+    return np.ones(n) if values is None else values
+
+
 def detached(values: Any) -> Any:
     """A torch tensor as an array, whatever device it is on and whether or not it has a gradient; else unchanged."""
     if hasattr(values, "detach") and hasattr(values, "cpu"):

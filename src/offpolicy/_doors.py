@@ -11,6 +11,7 @@ from typing import Any
 
 DOORS = {
     "scan of units": "offpolicy.engines.scan:scan_units",
+    "scan in the order of time": "offpolicy.engines.timed:in_time",
     "report": "offpolicy.show.html:write",
     "json": "offpolicy.show.schema:dump",
     "rows": "offpolicy.show.tables:estimate_rows",

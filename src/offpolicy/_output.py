@@ -75,7 +75,7 @@ def _named(target: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise
-        told = f"{error.strerror}; the file is not written, and what was there before is as it was"
+        told = f"{error.strerror}; nothing was written, and any earlier file is unchanged"
         raise OSError(error.errno, told, str(target)) from error
 
 
@@ -147,7 +147,7 @@ def lock_folder(folder: Path) -> None:
     file = try_lock(folder / ".lock")
     if file is None:
         raise UsageError(
-            f"another run is writing to {str(folder)!r}. Wait until it ends, or choose another folder (--out)."
+            f"another run is writing to {str(folder)!r}. Wait for it to end, or choose another folder (--out)."
         )
     _HELD[key] = (os.getpid(), file)
 

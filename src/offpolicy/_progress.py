@@ -9,6 +9,7 @@ and a single long step does not look like a standstill.
 from __future__ import annotations
 
 import html
+import math
 import os
 import sys
 import threading
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 DELAY = 2.0
 REDRAWN_EVERY = 0.25
 PLAIN_EVERY = 5.0
+MOST_GROWTH = 1.2  # of the time that is left, beyond which none is shown
 KERNEL = "ZMQInteractiveShell"
 FITTING = "fitting models"
 
@@ -37,11 +39,16 @@ class Stage:
     note: str = ""
     started: float = field(default_factory=time.monotonic)
     thread: int = field(default_factory=threading.get_ident)
+    pace: float = 0.0  # seconds per part, when a part was last done
+    moved: float = 0.0  # when that was
+    lowest: float = math.inf  # what was shown as left, at its lowest
 
     def advance(self, n: int = 1, note: str = "") -> None:
         """Count ``n`` more parts as done; no more than there are."""
         self.done = min(self.total, self.done + n)
         self.note = note
+        self.moved = time.monotonic()
+        self.pace = (self.moved - self.started) / self.done if self.done else 0.0
 
     @property
     def elapsed(self) -> float:
@@ -50,8 +57,25 @@ class Stage:
 
     @property
     def left(self) -> float | None:
-        """Seconds that are left at the pace so far; None before anything is done."""
-        return self.elapsed / self.done * (self.total - self.done) if self.done else None
+        """Seconds that are left at the pace so far, which count down while a part is worked on.
+
+        None before anything is done, and where the last part takes longer than its pace.
+        """
+        if not self.done:
+            return None
+        parts, over = self.total - self.done, time.monotonic() - self.moved
+        if over <= self.pace:
+            return max(0.0, self.pace * parts - over)
+        return self.pace * (parts - 1) if parts > 1 else None if parts else 0.0
+
+    @property
+    def shown(self) -> float | None:
+        """What is left, to be shown; None where it has grown by more than a fifth: then the pace is not known."""
+        left = self.left
+        if left is None or left > MOST_GROWTH * self.lowest:
+            return None
+        self.lowest = min(self.lowest, left)
+        return left
 
 
 @contextmanager
@@ -253,12 +277,12 @@ class Lines:
 
 
 def time_of(stage: Stage) -> str:
-    """How long it will take, or how long it has taken where nothing is done yet.
+    """How long it will take, or how long it has taken where that is not known.
 
     >>> time_of(Stage("fitting", 4, started=time.monotonic() - 75))
     '1 min 15 s so far'
     """
-    left = stage.left
+    left = stage.shown
     return f"{duration(stage.elapsed)} so far" if left is None else f"about {duration(left)} left"
 
 

@@ -9,6 +9,7 @@ A message says what is wrong, where (the column and the first bad rows) and what
 from __future__ import annotations
 
 from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,10 @@ class ModelError(OffPolicyError, ValueError):
 
 class UsageError(OffPolicyError, ValueError):
     """An argument has a value that this function does not take."""
+
+
+class ArgumentError(UsageError, TypeError):
+    """A call is given an argument that it does not have, or not given one that it needs."""
 
 
 class UnknownNameError(UsageError, KeyError):
@@ -149,17 +154,47 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     return f" Known: {shown}{', …' if len(names) > 8 else ''}."
 
 
+_ROW_NUMBERS: ContextVar[Any] = ContextVar("row numbers", default=None)
+
+
+@contextmanager
+def numbered(order: Any) -> Iterator[None]:
+    """Inside, rows that were put in another order are called by the numbers that their owner knows them by.
+
+    ``order`` holds the number of each row; None: rows are in their own order.
+
+    >>> import numpy as np
+    >>> with numbered(np.array([2, 0, 1])):
+    ...     first_rows(np.array([False, True, True]))
+    '2 of 3 values (first: row 0, row 1)'
+    """
+    token = _ROW_NUMBERS.set(order)
+    try:
+        yield
+    finally:
+        _ROW_NUMBERS.reset(token)
+
+
+def row_numbers(n: int) -> Any:
+    """The numbers of n rows as their owner counts them; None: 0, 1, 2, …."""
+    order = _ROW_NUMBERS.get()
+    return order if order is not None and len(order) == n else None
+
+
 def first_rows(bad: NDArray[np.bool_], values: Any = None, numbers: Any = None, *, limit: int = 3) -> str:
     """Describe the first rows at which ``bad`` is true, with their values when given.
 
-    ``numbers`` are those of the rows where they are not 0, 1, 2, ….
+    ``numbers`` are those of the rows where they are not 0, 1, 2, …; default: as `numbered` says.
 
     >>> import numpy as np
     >>> first_rows(np.array([False, True, True]), np.array([0.1, 2.0, 3.0]))
     '2 of 3 values (first: row 1 = 2.0, row 2 = 3.0)'
     """
-    rows = bad.nonzero()[0]
+    rows = bad.nonzero()[0].tolist()
     shown = []
+    numbers = row_numbers(len(bad)) if numbers is None else numbers
+    if numbers is not None:
+        rows.sort(key=lambda row: numbers[row])
     for row in rows[:limit]:
         name = f"row {row if numbers is None else numbers[row]}"
         if values is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpolicy_studies.decide import learning, published, routing, selection, selection_trials, sets, worlds
+from offpolicy_studies.decide import delta_ope, learning, published, routing, selection, selection_trials, sets, worlds
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_prompts = pytest.mark.skipif(
@@ -81,3 +81,26 @@ def test_routing_at_a_small_scale(tmp_path):
     assert result["values"]["large for all"] == pytest.approx(0.806, abs=5e-4)
     assert set(result["argmax"]["refused"].values()) == {1}
     assert result["argmax"]["advised"] == 1
+
+
+# -- differences of learned policies -------------------------------------------------------------------
+
+
+def test_delta_ips_removes_what_the_weights_explain():
+    rng = np.random.default_rng(0)
+    first, second = 2.0 * rng.integers(2, size=4_000), 4.0 * (rng.random(4_000) < 0.25)
+    value, error = delta_ope.delta_ips(first, second, np.full(4_000, 3.0) + 0.1 * rng.normal(size=4_000))
+    plain = 3 * (first - second).std() / np.sqrt(4_000)
+    assert abs(value) < 4 * error
+    assert error < 0.1 * plain
+
+
+def test_a_short_run_of_differences_is_resumed(tmp_path):
+    options = delta_ope.Args(replications=1, rows=(780,), betas=(1.0,), workers=1, out=tmp_path)
+    found = delta_ope.reproduce(options)
+    cell = found["cells"]["780 rows, β = 1"]
+    assert cell["logs"] == 3
+    assert cell["whole"]["mse"][0] == cell["alone"]["mse"][0]
+    assert cell["whole"]["width"][0] <= cell["alone"]["width"][0] * (1 + 1e-9)
+    assert delta_ope.reproduce(options) == found
+    assert "| 780 rows, β = 1 (3) | Δβ-IPS |" in (tmp_path / "table.md").read_text(encoding="utf-8")

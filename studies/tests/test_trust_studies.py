@@ -5,7 +5,7 @@ import pytest
 
 from offpolicy.errors import UsageError
 from offpolicy_studies.names import chosen
-from offpolicy_studies.trust import corruptions, false_alarms, fitted
+from offpolicy_studies.trust import corruptions, false_alarms, fitted, learned
 from offpolicy_studies.trust.defects import DEFECTS
 from offpolicy_studies.trust.worlds import WORLDS
 
@@ -69,3 +69,22 @@ def test_worlds_of_fitted_propensities_are_distributions_whose_truth_is_that_of_
     assert drawn.behavior.min() > 0.02 or name in {"logit", "three actions"}
     values = (drawn.reward * drawn.target).sum(axis=1)
     assert abs(values.mean() - fitted.truth(name)) < 5 * values.std() / np.sqrt(50_000)
+
+
+def test_learned_policies_are_judged_on_their_own_rows_and_on_others(tmp_path):
+    options = learned.Args(replications=1, rows=500, worlds=("users",), workers=1, out=tmp_path)
+    answer = learned.reproduce(options)
+    found = answer["policies"]["users"]
+    assert found["own rows: forest"]["raised"][0] == 1
+    assert found["own rows: lookup by user"]["raised"][0] == 1
+    assert {name.split(":")[0] for name in found} == {"own rows", "other rows", "rule"}
+    assert "| own rows |" in learned.show(answer)
+
+
+@pytest.mark.parametrize("name", learned.WORLDS)
+def test_worlds_of_learned_policies_are_as_they_say(name):
+    one, other = learned.WORLDS[name](np.random.default_rng(0), 300)
+    for drawn in (one, other):
+        np.testing.assert_allclose(drawn.behavior.sum(axis=1), 1)
+        assert drawn.means.shape == drawn.behavior.shape == (300, drawn.means.shape[1])
+    assert not (one.context == other.context).all(axis=1).any()

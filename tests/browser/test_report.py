@@ -195,7 +195,7 @@ def test_print_uses_ink_on_paper(open_page, path):
     assert len(page.pdf()) > 20_000
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 375)])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 375), ("light", 1400)])
 def test_accessible(open_page, path, scheme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = open_page(path, scheme=scheme, width=width)

@@ -1,36 +1,14 @@
 """The same rows as a frame, a Parquet stream, a DuckDB table and a Spark table: what a kind from outside must pass."""
 
-import os
-import shutil
-import sys
-from pathlib import Path
-
 import pytest
+from clusters import spark_session
 
 CHUNK = 300  # rows of a block: several blocks even of small logs
 
 
 def spark_frame(frame, module):
     """The rows in Spark; what a test file defines travels to executors by value."""
-    pyspark = pytest.importorskip("pyspark")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    from pyspark.sql import SparkSession
-
-    pyspark.cloudpickle.register_pickle_by_value(sys.modules[module])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    session = (
-        SparkSession.builder.master("local-cluster[2,1,1024]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.executor.memory", "512m")
-        .config("spark.driver.memory", "512m")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.executorEnv.OMP_NUM_THREADS", "1")
-        .getOrCreate()
-    )
-    return session.createDataFrame(frame)
+    return spark_session(module).createDataFrame(frame)
 
 
 def source(way, frame, folder, module):

@@ -96,7 +96,7 @@ def test_it_is_calm_and_says_where_it_does_not_apply(tmp_path):
 
 
 def test_names_are_taken_once():
-    with pytest.raises(UsageError, match="called 'balance' already"):
+    with pytest.raises(UsageError, match="named 'balance' already"):
         register(Check("balance", LIMITS, by_device, str))
-    with pytest.raises(UsageError, match="no check of your own"):
+    with pytest.raises(UsageError, match="you have not added a check"):
         forget("balance")

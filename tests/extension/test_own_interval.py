@@ -91,11 +91,11 @@ def test_it_covers():
 
 def test_mistakes_are_said():
     e = on("frame", frame(200), None)["one", "SNIPW"]
-    with pytest.raises(UsageError, match="called 'normal' already"):
+    with pytest.raises(UsageError, match="named 'normal' already"):
         register("normal", johnson)
     with pytest.raises(UsageError, match="Did you mean 'johnson'"):
         e.interval(method="jonson")
     register("broken", lambda asked: (0.0, 1.0))
-    with pytest.raises(UsageError, match=r"'broken' gave a tuple. Return an offpolicy Interval"):
+    with pytest.raises(UsageError, match=r"'broken' returned a tuple. Return an offpolicy Interval"):
         e.interval(method="broken")
     forget("broken")

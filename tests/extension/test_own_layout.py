@@ -1,6 +1,6 @@
 """A layout from outside: a visit, in which several banners are shown that do not change each other's clicks.
 
-The reward of a banner answers to that banner alone, so that no ratios are multiplied; the value is that of a whole
+The reward of a banner answers to that banner alone, so no ratios are multiplied; the value is that of a whole
 visit, and visits are what is drawn.
 """
 

@@ -61,11 +61,11 @@ class Answers:
     def about(self):
         return {"assumes": "rests on people answering falsely as often as they were told to"}
 
-    def findings(self):
+    def findings(self, view=None):
         return []
 
-    def policy_findings(self, view):
-        return []
+    policy_findings = findings
+    observed = property(lambda self: self.answer)
 
     def label_plan(self, *_):
         return None

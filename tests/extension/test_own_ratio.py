@@ -12,16 +12,17 @@ from sklearn.linear_model import Ridge
 
 import offpolicy as op
 from offpolicy.errors import UsageError
+from offpolicy.logs.kinds import Ratio
 from offpolicy.policies.coarse import Cells
 
 
 @dataclass(frozen=True)
-class ByLine:
+class ByLine(Ratio):
     """Actions with the same beginning share a weight."""
 
     separator: str = "/"
 
-    def for_log(self, log):
+    def cells(self, log):
         """The cells of a log's actions."""
         if not log.space.finite:
             raise UsageError("ByLine is for actions that are labels.")

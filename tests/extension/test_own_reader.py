@@ -95,7 +95,7 @@ def test_the_command_line_reads_it_too(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_what_no_format_fits_is_said(tmp_path: Path) -> None:
     (tmp_path / "log.odd").write_text("x")
-    with pytest.raises(op.errors.DataError, match="of no format that is known here: banners, dsjson"):
+    with pytest.raises(op.errors.DataError, match=r"an unknown format\. Known formats: banners, dsjson"):
         op.formats.read(tmp_path / "log.odd")
-    with pytest.raises(op.errors.UsageError, match="each with its point"):
+    with pytest.raises(op.errors.UsageError, match="with their dot"):
         op.formats.register(op.formats.Format("odd", ("odd",), read_banners))

@@ -107,7 +107,7 @@ def test_without_it_nothing_is_said(ev):
 
 
 def test_names_are_taken_once():
-    with pytest.raises(UsageError, match="called 'weights' already"):
+    with pytest.raises(UsageError, match="named 'weights' already exists"):
         register(Part("weights", "Mine", "", by_device))
-    with pytest.raises(UsageError, match="no section of your own"):
+    with pytest.raises(UsageError, match="you have not added a section"):
         forget("weights")

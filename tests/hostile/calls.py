@@ -17,7 +17,7 @@ from findings import FRAME, ROLES
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import offpolicy as op
-from offpolicy import formats, models, policies, testing
+from offpolicy import formats, learners, models, policies, testing
 from offpolicy.logs.formats import write_jsonl
 
 if TYPE_CHECKING:
@@ -136,6 +136,11 @@ def _of_logs() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
                "memory_limit": "1GB", "progress": None, "table": None, "engine": None, "network": False}  # fmt: skip
     yield "scan", op.scan, {"source": more, **ROLES, **optional, **scanned}
     yield "Slates.scan", op.Slates.scan, {"source": slots(), **SLOTS, "way": "rows"}
+    yield "Trajectories.scan", op.Trajectories.scan, {"source": steps(), **STEPS, "way": "rows"}
+    yield "Labeled", op.Labeled, {"probability": "e", "proxies": ["j"], "model": None}
+    yield "Delayed", op.Delayed, {"time": "t", "age": "a", "window": 2.0, "proxies": None, "model": None}
+    yield "LongTerm", op.LongTerm, {"history": SMALL, "proxies": ["x"], "history_proxies": None, "model": None}
+    yield "Trajectories.first", op.Trajectories.from_frame(steps(), **STEPS).first, {"steps": 1}
 
 
 def _of_formats() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
@@ -155,6 +160,10 @@ def _of_formats() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     for name in ("from_sb3", "from_minari", "from_d3rlpy", "from_rllib"):
         argument = {"from_sb3": "buffer", "from_rllib": "recording"}.get(name, "dataset")
         yield name, getattr(formats, name), {argument: object()}
+    yield "from_gymnasium", formats.from_gymnasium, {"environment": object(), "policy": lambda s: 0, "episodes": 2}
+    yield "read_dsjson_slates", formats.read_dsjson_slates, {"path": trace(), "on_error": "report"}
+    yield "read", formats.read, {"path": trace()}
+    yield "register", formats.register, {"format": object()}
     yield ("roll_out", formats.roll_out, {"environment": object(), "policy": lambda s: 0, "episodes": 2, "seed": 0})
 
 
@@ -175,6 +184,7 @@ def _of_evaluations() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]
     level = {"level": 0.9, "estimator": "IPW"}
     yield "gate", of.gate, {"expression": "new lift > 0", **level}
     yield "verdict", of.verdict, {"policy": "new", **level}
+    yield "bounds", of.bounds, {"gamma": 1.5, "policy": "new", "level": 0.9}
     yield "compare", of.compare, level
     yield "frame", of.frame, {"backend": None, "level": 0.9}
     yield "rows", of.rows, {"level": 0.9}
@@ -197,6 +207,19 @@ def _of_evaluations() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]
     yield "lift", one.lift, {"other": other}
     yield "p_value", one.p_value, {"null": 0.0, "alternative": "two-sided", "method": "auto"}
     yield "within", one.within, {"members": np.arange(60) < 30}
+    yield "conf_int", one.conf_int, {"level": 0.9, "method": "auto"}
+    yield "from_scores", op.Estimate.from_scores, {"psi": [1.0, 2.0, 3.0], "units": None, "label": "mine"}
+    yield "instead", of.instead, {"policies": {"third": "always:c"}}
+    yield "summary", of.summary, {"backend": None, "level": 0.9}
+    yield "segments", of.segments, {"columns": None, "policy": None, "backend": None, "level": 0.9}
+    yield "to_latex", of.to_latex, {"level": 0.9}
+    yield "pareto", of.pareto, {"level": 0.9, "estimator": None}
+    yield "learning_curve", of.learning_curve, {"estimator": None, "level": 0.9}
+    yield "value_curve", of.value_curve, {"grid": [0.0, 1.0], "level": 0.9, "estimator": None}
+    yield "plot", of.plot, {"kind": "values", "policy": None, "level": 0.9}
+    yield "redrawn", of.redrawn, {"repeats": 2, "estimator": None, "seed": None}
+    yield "replay", op.replay, {"log": log(), "learners": {"a": learners.EpsilonGreedy()}, "method": "progressive",
+                                "blocks": 2, "metric": None, "accept": None, "seed": 0}  # fmt: skip
 
 
 def _of_parts() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
@@ -229,6 +252,7 @@ def _of_parts() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     yield "Tabular", op.Tabular, {"time": "pooled", "smoothing": 0.0}
     yield "Shares", models.Shares, {"smoothing": 0.0, "per_batch": True}
     yield ("BoostedReward", models.BoostedReward, {"rounds": 10, "validation": 0.25, "patience": 5, "threads": 1})
+    yield "LinearReward", models.LinearReward, {"penalty": 1.0}
     yield "SplineReward", models.SplineReward, {"knots": 5, "penalty": 1.0}
     yield "ModelBased", models.ModelBased, {"method": "recursion", "neighbors": 5, "draws": 10}
     yield "StateShares", models.StateShares, {"smoothing": "auto", "time": "pooled"}
@@ -245,6 +269,40 @@ def _of_parts() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
         {"policy": policies.Uniform(), "context": context, "actions": ["a", "b"]},
     )
     yield ("check_reward_model", testing.check_reward_model, {"model": LinearRegression(), "context": None})
+    yield "ActionFeature", models.ActionFeature, {"learner": LinearRegression()}
+    yield "AutoQ", models.AutoQ, {"candidates": ("ridge",)}
+    yield "BalancedModel", models.BalancedModel, {"width": 8, "balance": 0.01, "draws": 5}
+    yield "LocationScale", models.LocationScale, {"learner": "ridge", "constant_scale": True, "shape": "kernel"}
+    yield "MarginalRatio", models.MarginalRatio, {"time": "pooled", "learner": None}
+    yield "PerAction", models.PerAction, {"learner": LinearRegression()}
+    yield "SeesTargets", models.SeesTargets, {"model": LogisticRegression()}
+    yield "TimedBehavior", models.TimedBehavior, {"model": LogisticRegression()}
+    yield "TorchValue", models.TorchValue, {"module": object()}
+    yield "TorchBehavior", models.TorchBehavior, {"module": object()}
+    yield "paper_reward", models.paper_reward, {"threads": 1}
+    yield "CrossFitted", policies.CrossFitted, {"learner": prefer, "lowest": False}
+    yield "GaussianThompson", policies.GaussianThompson, {"mean": {"a": 1.0}, "std": {"a": 1.0}}
+    yield "Greedy", policies.Greedy, {"preference": prefer}
+    yield "Normal", policies.Normal, {"mean": 1.0, "sd": 1.0, "low": None, "high": None}
+    yield "UniformRange", policies.UniformRange, {"low": 0.0, "high": 1.0}
+    yield "Predictor", policies.Predictor, {"model": LogisticRegression().fit([[0], [1]], [0, 1])}
+    yield "Ranking", policies.Ranking, {"items": ("a", "b")}
+    yield "TorchLogits", policies.TorchLogits, {"module": object()}
+    numbers = {"mean": [0.0, 1.0], "std": [1.0, 1.0], "eligible": None}
+    yield "gaussian_thompson_probabilities", policies.gaussian_thompson_probabilities, numbers
+    counts = {"alpha": [1.0, 2.0], "beta": [1.0, 1.0], "eligible": None}
+    yield "beta_thompson_probabilities", policies.beta_thompson_probabilities, counts
+    yield "LinUCB", learners.LinUCB, {"alpha": 1.0, "epsilon": 0.1, "ridge": 1.0}
+    yield "LinearThompson", learners.LinearThompson, {"scale": 0.5, "ridge": 1.0}
+    yield "LogisticThompson", learners.LogisticThompson, {"ridge": 1.0}
+    yield "learners.EpsilonGreedy", learners.EpsilonGreedy, {"model": None, "epsilon": 0.1, "seed": 0}
+    yield "learners.Softmax", learners.Softmax, {"model": None, "temperature": 0.1, "seed": 0}
+    yield "Bagged", learners.Bagged, {"model": None, "bags": 5, "epsilon": 0.05, "seed": 0}
+    yield "VowpalWabbit", learners.VowpalWabbit, {"arguments": "--quiet"}
+    yield "River", learners.River, {"model": object(), "epsilon": 0.1}
+    yield "MABWiser", learners.MABWiser, {"mab": object(), "draws": 0}
+    yield "check_learner", testing.check_learner, {"learner": learners.EpsilonGreedy()}
+    yield "simulate", testing.simulate, {"world": lambda rng: 1 / 0, "estimators": None, "logs": 1, "level": 0.9}
     yield "check_score", testing.check_score, {"score": lambda d: d.reward, "trajectories": False}
 
 

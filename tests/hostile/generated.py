@@ -3,14 +3,15 @@
 A *kind* of log declares its columns, its roles and, by a plain loop, what the policy earns. A *reader* writes a table
 somewhere and opens it again, in one or several ways. A *fault* changes what a role's column holds, what a column is
 called, or where a file lies, and says what must come of it: the number of the loop, an error, or either of the two.
-``python tests/hostile/generated.py`` runs all of them and prints the counts; with a page it writes them there. A new
-kind or reader joins by an entry of its table.
+``python tests/hostile/generated.py`` runs all of them and prints the counts; with a page it writes them there, and with
+a number every so manyth case runs (``docs/reliability.md 8``). A new kind or reader joins by an entry of its table.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
+import io
 import json
 import math
 import random
@@ -18,8 +19,9 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +33,8 @@ import polars as pl
 import pyarrow as pa
 
 import offpolicy as op
-from offpolicy.errors import OffPolicyError
+from offpolicy.cli import main
+from offpolicy.errors import OffPolicyError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,6 +70,7 @@ class Kind:
     open_scan: Callable[..., Any] | None
     ways: tuple[str, ...] = ()
     takes: Any = "b"
+    settings: dict[str, Any] | None = None  # of a run file besides the roles; None: the command line cannot say it
 
 
 def _bandit_truth(table: Table, roles: dict[str, str], takes: Any) -> float:
@@ -157,6 +161,7 @@ KINDS = (
         ("reward", "propensity", "weight", "keep_probability"), ("action", "cluster", "batch", "id"),
         _bandit_truth, lambda frame, **roles: op.BanditLog.from_frame(frame, context=["x", "g"], **roles),
         lambda source, **roles: op.scan(source, context=["x", "g"], **roles), ("rows", "cells", "stream"),
+        settings={"context": ["x", "g"]},
     ),
     Kind(
         "numbers as actions", _prices(), {"action": "price", "reward": "click", "propensity": "d"}, {"weight": "w"},
@@ -172,7 +177,9 @@ KINDS = (
         {"episode": "e", "step": "t", "action": "ad", "reward": "click", "propensity": "p"}, {"weight": "w"},
         ("reward", "propensity", "weight"), ("action", "episode"),
         lambda table, roles, takes: _unit_truth(table, "episode", "step", roles, takes),
-        lambda frame, **roles: op.Trajectories.from_frame(frame, state=["x"], **roles), None,
+        lambda frame, **roles: op.Trajectories.from_frame(frame, state=["x"], **roles),
+        lambda source, **roles: op.Trajectories.scan(source, state=["x"], **roles), ("rows", "stream"),
+        settings={"state": ["x"]},
     ),
     Kind(
         "slates", _sequence("q", "pos", 1),
@@ -196,6 +203,7 @@ class Reader:
     write: Callable[[Table, Path], Any]
     read: Callable[[Any, Kind, dict[str, str]], Any]  # a frame, or what a scan takes
     scans: bool = False
+    told: bool = False  # by a run file, to the command line
     suffix: str = ""  # of a file
     text: bool = False  # cells have no types
     types: tuple[type, ...] = field(default=())  # that cannot be told from others in it
@@ -267,10 +275,20 @@ def _path(value: Any, _: Kind, __: dict[str, str]) -> Any:
     return str(value)
 
 
+def _frame_of(backend: str) -> Callable[[Table, Path], Any]:
+    return lambda table, _: pd.DataFrame(table).convert_dtypes(dtype_backend=backend)
+
+
+def _arrow(table: Table, _: Path) -> Any:
+    return pa.Table.from_pandas(pd.DataFrame(table), preserve_index=False)
+
+
 READERS = (
     Reader("pandas", lambda table, _: pd.DataFrame(table), _as_is),
     Reader("polars", lambda table, _: _polars(table), _as_is),
-    Reader("arrow", lambda table, _: pa.Table.from_pandas(pd.DataFrame(table), preserve_index=False), _as_is),
+    Reader("arrow", _arrow, _as_is),
+    Reader("pandas, nullable", _frame_of("numpy_nullable"), _as_is),
+    Reader("pandas, Arrow types", _frame_of("pyarrow"), _as_is),
     Reader("CSV", _csv, _read_csv, suffix=".csv", text=True),
     Reader("CSV, gzipped", _csv, _read_csv, suffix=".csv.gz", text=True),
     Reader("JSON lines", _write_json, _read_json, suffix=".jsonl"),
@@ -278,6 +296,11 @@ READERS = (
     Reader("pandas, scanned", lambda table, _: pd.DataFrame(table), _as_is, scans=True),
     Reader("CSV, scanned", _csv, _path, scans=True, suffix=".csv", text=True),
     Reader("Parquet, scanned", _parquet, _path, scans=True, suffix=".parquet"),
+    Reader("polars, scanned", lambda table, _: _polars(table), _as_is, scans=True),
+    Reader("arrow, scanned", _arrow, _as_is, scans=True),
+    Reader("CSV, run file", _csv, _path, told=True, suffix=".csv", text=True),
+    Reader("Parquet, run file", _parquet, _path, told=True, suffix=".parquet"),
+    Reader("JSON lines, run file", _write_json, _path, told=True, suffix=".jsonl"),
     Reader("DuckDB relation", lambda table, _: _connection(table), lambda c, _, __: c.table("rows"), scans=True),
 )  # fmt: skip
 
@@ -434,7 +457,7 @@ def cases() -> Iterator[Case]:
     """Every crossing."""
     for kind in KINDS:
         for reader in READERS:
-            if reader.scans and kind.open_scan is None:
+            if (reader.scans and kind.open_scan is None) or (reader.told and kind.settings is None):
                 continue
             for way in kind.ways if reader.scans else ("",):
                 yield from _crossings(kind, reader, way)
@@ -510,7 +533,28 @@ def _judged(case: Case, written: Any, expected: float) -> tuple[str, str]:
     return WRONG, f"{value}, not {expected}"
 
 
+def _told(case: Case, log: Path) -> float:
+    """What the command line says, told by a run file."""
+    assert case.kind.settings is not None
+    folder = Path(tempfile.mkdtemp(dir=log.parent))
+    settings = {"log": str(log), **case.roles, **case.kind.settings, "estimators": ["IPW"]}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+    lines += ["[policies]", f"policy = {json.dumps(f'always:{case.takes}')}"]
+    (folder / "run.toml").write_text("\n".join(lines), encoding="utf-8")
+    said = io.StringIO()
+    with redirect_stdout(io.StringIO()), redirect_stderr(said):
+        code = main(["evaluate", "--config", str(folder / "run.toml"), "--json", str(folder / "told.json")])
+    if code:
+        assert "Traceback" not in said.getvalue()
+        raise UsageError(said.getvalue())
+    rows = json.loads((folder / "told.json").read_text(encoding="utf-8"))["estimates"]
+    (value,) = [r["value"] for r in rows if (r["policy"], r["estimator"]) == ("policy", "IPW")]
+    return math.nan if value is None else float(value)
+
+
 def _value(case: Case, written: Any) -> float:
+    if case.reader.told:
+        return _told(case, written)
     kind, takes = case.kind, case.takes
 
     def policy(context: Any) -> Any:
@@ -532,6 +576,7 @@ def _value(case: Case, written: Any) -> float:
         return float(op.evaluate(log, policy, estimators=["IPW"], **ratio)["policy", "IPW"].value)
 
 
+@cache
 def sample() -> list[Case]:
     """A fixed part of the crossings, for every run of the tests."""
     everything = list(cases())
@@ -567,12 +612,18 @@ def page(counts: Counter[tuple[str, str]]) -> str:
 
 BEGIN, END = "<!-- crossings: begin -->", "<!-- crossings: end -->"
 
+
+def write_page(target: Path, counts: Counter[tuple[str, str]]) -> None:
+    """Put the counts between the marks of a page."""
+    before, rest = target.read_text(encoding="utf-8").split(BEGIN)
+    target.write_text(f"{before}{BEGIN}\n{page(counts)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
 if __name__ == "__main__":
-    found, bad_ones = run(list(cases()))
+    every_case, step = list(cases()), int(sys.argv[2]) if sys.argv[2:] else 1
+    found, bad_ones = run(every_case[step - 1 :: step])
     print(page(found))
     print(*bad_ones, sep="\n")
     if sys.argv[1:]:
-        target = Path(sys.argv[1])
-        before, rest = target.read_text(encoding="utf-8").split(BEGIN)
-        target.write_text(f"{before}{BEGIN}\n{page(found)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+        write_page(Path(sys.argv[1]), found)
     sys.exit(bool(bad_ones))

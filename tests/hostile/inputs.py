@@ -49,7 +49,7 @@ BYTES: list[tuple[str, bytes | Callable[[Path], bytes], str, str]] = [
     ("a quote that does not end", HEAD + b'1,"a,0,.5\n2,b,1,.5\n', "log.csv", "quote"),
     ("text after a quote", HEAD + b'1,"a"b,0,.5\n', "log.csv", "quote"),
     ("a header that does not end", b'x,"ad\n' + LINES, "log.csv", "column names"),
-    ("20,000 columns", b",".join(b"c%d" % i for i in range(20_000)) + b"\n", "log.csv", "at most 10,000"),
+    ("20,000 columns", b",".join(b"c%d" % i for i in range(20_000)) + b"\n", "log.csv", "columns; the limit is 10,000"),
     ("a line of 5 MB", b"x" * 5_000_000, "log.csv", "longer than"),
     ("a cell of 5 MB", HEAD + b"1," + b"a" * 5_000_000 + b",0,.5\n", "log.csv", "[Ll]ine"),
     ("gzip cut off", gzip.compress(HEAD + LINES * 200)[:-30], "log.csv.gz", "cannot be read|end-of-stream"),
@@ -186,7 +186,7 @@ def _arrays() -> Iterator[Row]:
         yield f"{name} too short", "rows|has", build(**{name: sound[name][:-1]})
         yield (
             f"{name} of another index",
-            "another index",
+            "different indexes",
             build(
                 **{
                     "action": pd.Series(A) if name != "action" else pd.Series(A, index=range(5, 5 + N)),
@@ -204,7 +204,7 @@ def _arrays() -> Iterator[Row]:
     yield "action a number", "one label per row", build(action=3)
     yield ("booleans and numbers", "both booleans and numbers", build(action=np.array([True, 1] * (N // 2), object)))
     yield "context of objects", "dtype", build(context=np.array([object()] * N))
-    yield "context a number", "one row for each action", build(context=3.0)
+    yield "context a number", "one row per action", build(context=3.0)
     yield "context of dates", "dtype", build(context=np.arange(N).astype("datetime64[D]"))
     yield "propensity of 3 columns", "must have shape", build(propensity=np.ones((N, 3)) / 3)
     yield "propensities that sum to 1.1", "do not sum to 1", build(propensity=np.full((N, 2), 0.55))
@@ -240,7 +240,7 @@ def _episodes() -> Iterator[Row]:
             ("half steps", {"t": [0, 0.5, 0, 1, 0]}, "not whole numbers"),
             ("episode missing", {"e": [0, 0, 1, 1, None]}, "episode is missing"),
             ("reward missing", {"r": [1.0, None, 0, 1, 1]}, "missing or infinite"),
-            ("reward of 1e200", {"r": [1.0, 1e200, 0, 1, 1]}, "beyond 1e30"),
+            ("reward of 1e200", {"r": [1.0, 1e200, 0, 1, 1]}, "larger than 1e30"),
             ("propensity 0", {"p": [0.5, 0, 0.5, 0.5, 0.5]}, "zero or negative"),
             ("propensity of 1e-160", {"p": [0.5, 1e-160, 0.5, 0.5, 0.5]}, "below 1e-30"),
             ("action missing", {"a": [0, 1, None, 0, 1]}, "action is missing"),
@@ -251,7 +251,7 @@ def _episodes() -> Iterator[Row]:
         yield (f"state holds the reward ({kind})", "contains the reward", build(make, {**roles, "state": ["s", "r"]}))
         yield (
             f"weight changes in an episode ({kind})",
-            "changes inside",
+            "changes within",
             build(make, {**roles, "weight": "w"}, w=[1.0, 2, 1, 1, 1]),
         )
     arrays = {"states": [[0, 1], [1]], "actions": [[0, 1], [1]], "rewards": [[1.0, 0.0], [2.0]]}

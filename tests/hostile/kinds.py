@@ -77,7 +77,7 @@ def _slates() -> Iterator[Row]:
     yield "the item in the context", "action|item", build({"context": ["x", "item"]})
     yield (
         "weight that changes inside a slate",
-        "inside a slate|constant",
+        "within a slate|inside a slate|constant",
         build({"weight": "w"}, w=np.arange(1.0, N + 1)),
     )
     yield ("cluster that changes inside a slate", "inside a slate|constant|cluster", build({"cluster": "item"}))
@@ -139,7 +139,7 @@ def _numbers() -> Iterator[Row]:
         yield f"density {name}", "densit|propensity", build(propensity=at(np.ones(N), 4, bad))
         yield f"reward {name}", "reward", build(reward=at(R, 4, bad))
     for name, bad in (("0", 0.0), ("negative", -1.0), ("1e-160", 1e-160)):
-        yield f"density {name}", "are no densities", build(propensity=at(np.ones(N), 4, bad))
+        yield f"density {name}", "are not densities", build(propensity=at(np.ones(N), 4, bad))
     yield "densities of K columns", "one density|column|per row", build(propensity=np.ones((N, 2)))
     yield "actions of text", "number", build(action=["a"] * N)
     yield "actions of dates", "number", build(action=np.arange(N).astype("datetime64[D]"))
@@ -161,7 +161,7 @@ def _numbers() -> Iterator[Row]:
     yield "a policy that raises", "policy", lambda _: number_value(lambda x: 1 / 0)
     yield (
         "a policy that draws",
-        "gives other",
+        "gives different",
         lambda _: number_value(lambda x: np.random.default_rng().uniform(size=len(x))),
     )
     for name, bad in (("0", 0.0), ("negative", -1.0), ("NaN", np.nan), ("a text", "wide")):
@@ -189,7 +189,7 @@ def _features() -> Iterator[Row]:
     exact = float(np.mean(3 * R * (A == 0)))
     yield "a missing feature is a cell of its own", exact, cells(np.array([0.0, np.nan, 1.0]))
     yield ("an infinite feature", "is infinite for action number 1", cells(np.array([0.0, np.inf, 1.0])))
-    yield "features of objects", "neither a number nor a text", cells(np.array([object()] * 3))
+    yield "features of objects", "neither a number nor text", cells(np.array([object()] * 3))
     yield "features of three dimensions", "action_features", cells(np.ones((3, 1, 1)))
     yield "features masked", "masked", cells(np.ma.array([0.0, 1.0, 2.0], mask=[0, 1, 0]))
     yield "no features", "action_features", cells(None)
@@ -208,7 +208,7 @@ def _features() -> Iterator[Row]:
         "has 2 rows",
         cells(pd.DataFrame({"action": [0, 1, 1, 2], "g": [0, 1, 2, 1]})),
     )
-    yield "features that change with the row", "is no feature of the action", lambda _: op.BanditLog.from_frame(
+    yield "features that change with the row", "is not a feature of the action", lambda _: op.BanditLog.from_frame(
         pd.DataFrame({"x": X, "a": A, "r": R, "p": 1 / 3, "g": np.arange(N)}),
         context=["x"], action="a", reward="r", propensity="p", action_features=["g"],
     )  # fmt: skip

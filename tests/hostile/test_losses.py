@@ -116,7 +116,7 @@ def test_without_a_module_the_path_stays_as_it_was(tmp_path, log, monkeypatch):
 
 @pytest.mark.parametrize(
     ("spec", "words"),
-    [("../evil:run", "plain words"), ("builtins:exit", "SystemExit"), ("ends:f", "SystemExit: 3"),
+    [("../evil:run", "plain names"), ("builtins:exit", "SystemExit"), ("ends:f", "SystemExit: 3"),
      ("breaks:f", "ZeroDivisionError")],
 )  # fmt: skip
 def test_modules_that_are_none_end_in_a_sentence(tmp_path, log, monkeypatch, capsys, spec, words):
@@ -157,7 +157,7 @@ def test_an_output_is_no_input_and_no_other_output(tmp_path, log, capsys, words)
     names["run"].write_text(RUN_FILE.format("always:b"))
     before = {path: path.read_bytes() for path in names.values() if path.exists()}
     assert main([word.format(**names) for word in words]) == 1
-    assert "would be written over" in capsys.readouterr().err
+    assert "would be overwritten" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in before} == before
     assert not names["x"].exists()
 
@@ -214,7 +214,7 @@ def test_a_link_to_itself_and_a_folder_that_is_gone_are_named(tmp_path, log, cap
         env={**os.environ, "PYTHONPATH": SOURCES}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert "working folder does not exist" in done.stderr
+    assert "current folder no longer exists" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -231,7 +231,7 @@ def bomb(path: Path, text: str, rows: int = 600) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("length", "rows", "words"), [(4_000_000, 600, "4,000,000 bytes"), (900_000, 600, "400 times as many in memory")]
+    ("length", "rows", "words"), [(4_000_000, 600, "4,000,000 bytes"), (900_000, 600, "400 times that in memory")]
 )
 def test_texts_that_a_small_file_repeats_are_refused(tmp_path, capsys, length, rows, words):
     path = bomb(tmp_path / "log.parquet", "a" * length, rows)
@@ -299,7 +299,7 @@ def test_a_number_and_its_text_are_not_one_label_of_an_exported_table(tmp_path, 
     lines = [{"context": {"x": i}, "action": "1" if i % 2 else 1, "reward": 1} for i in range(8)]
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["convert", str(trace), str(tmp_path / "t.csv"), "--from", "jsonl"]) == 1
-    assert "cannot tell apart" in capsys.readouterr().err
+    assert "look the same in a CSV" in capsys.readouterr().err
     assert not (tmp_path / "t.csv").exists()
 
 
@@ -398,12 +398,12 @@ def test_keys_of_folders_are_text_and_never_replace_a_column(tmp_path, capsys):
             assert "a" not in log.table.columns
     (tmp_path / "b" / "p=1").mkdir(parents=True)
     FRAME.to_parquet(tmp_path / "b" / "p=1" / "x.parquet", index=False)
-    with pytest.raises(DataError, match="has a column 'p', and lies in a folder called p="):
+    with pytest.raises(DataError, match="has a column 'p' and is also in a folder named p="):
         op.scan(str(tmp_path / "b"), **ROLES)
     assert main(["evaluate", str(tmp_path / "b"), *FLAGS, "--policy", "new=always:b"]) == 1
-    assert "lies in a folder called p=" in capsys.readouterr().err
+    assert "is also in a folder named p=" in capsys.readouterr().err
     FRAME.drop(columns="p").to_parquet(tmp_path / "b" / "x.parquet", index=False)
-    with pytest.raises(DataError, match=r"other folders key=value|and not in"):
+    with pytest.raises(DataError, match=r"different key=value|but not in"):
         op.scan(str(tmp_path / "b"), **ROLES)
 
 

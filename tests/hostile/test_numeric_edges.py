@@ -30,14 +30,14 @@ def one(values, value, row=3):
 EDGES = {
     "p = 1e-160": ({"propensity": one(P, 1e-160)}, "row 3 = 1e-160. are below 1e-30"),
     "p = 1e-320": ({"propensity": one(P, 1e-320)}, "below 1e-30"),
-    "one reward of 1e200": ({"reward": one(R, 1e200)}, "row 3 = 1e.200. are beyond 1e30"),
-    "one reward of -1e31": ({"reward": one(R, -1e31)}, "beyond 1e30"),
+    "one reward of 1e200": ({"reward": one(R, 1e200)}, "row 3 = 1e.200. are larger than 1e30"),
+    "one reward of -1e31": ({"reward": one(R, -1e31)}, "larger than 1e30"),
     "rewards of 1e-200": ({"reward": R * 1e-200}, "the largest reward is 1e-200"),
     "rewards that differ in the last digit": (
         {"reward": np.where(R > 0, 1e12, np.nextafter(1e12, 2e12))},
         "differ only in the last digits",
     ),
-    "a weight of 1e200": ({"weight": one(np.ones(N), 1e200)}, "beyond 1e30"),
+    "a weight of 1e200": ({"weight": one(np.ones(N), 1e200)}, "larger than 1e30"),
     "weights of 1e-300": ({"weight": np.full(N, 1e-300)}, "the largest weight is 1e-300"),
 }
 

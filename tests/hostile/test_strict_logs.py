@@ -118,10 +118,10 @@ def test_masked_probabilities_and_episodes_are_missing():
 
 @pytest.mark.parametrize("index", [np.arange(N)[::-1], np.arange(N) + 5, [f"r{i}" for i in range(N)]])
 def test_series_of_other_rows_are_refused(index):
-    with pytest.raises(DataError, match="'reward' has another index than 'action'"):
+    with pytest.raises(DataError, match="'reward' and 'action' have different indexes"):
         op.BanditLog.from_arrays(X, pd.Series(A), pd.Series(R, index=index), P)
     log = op.BanditLog.from_frame(frame(), **ROLES)
-    with pytest.raises(PolicyError, match="another index than the log"):
+    with pytest.raises(PolicyError, match="and the log have different indexes"):
         op.evaluate(log, pd.Series(A, index=index), estimators=["IPW"])
 
 
@@ -152,12 +152,12 @@ def test_true_is_not_one_and_text_is_not_a_number():
 
 
 def test_continuous_actions_are_refused():
-    with pytest.raises(DataError, match="continuous action"):
+    with pytest.raises(DataError, match="action looks continuous"):
         op.BanditLog.from_arrays(np.zeros(400), np.random.default_rng(0).random(400), np.zeros(400))
 
 
 def test_absurd_numbers_of_actions_are_refused():
-    with pytest.raises(DataError, match="at most 1,000,000"):
+    with pytest.raises(DataError, match="limit is 1,000,000"):
         op.BanditLog.from_arrays(X, A, R, P, actions=range(10**9))
 
 
@@ -255,7 +255,7 @@ def test_files_of_a_pattern_are_widened_without_loss(tmp_path):
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"click": ["no", "yes"]}, "holds int64 in .* and string in"),
+        ({"click": ["no", "yes"]}, "holds int64 in .* but string in"),
         ({"click": [0, 1], "new": [1, 2]}, "column 'new' is in"),
         ({"click": [0.5, 1.0]}, "beyond 2.53"),
     ],
@@ -294,7 +294,7 @@ def test_damaged_parquet(tmp_path):
 @pytest.mark.parametrize("limit", ["1GB'; COPY (SELECT 1) TO 'x.csv'; --", "lots", "", "80%; LOAD x", 3])
 def test_a_memory_limit_is_a_size_and_nothing_else(tmp_path, limit):
     path = written(tmp_path, "x,ad,click,p\n1,a,0,.5\n")
-    with pytest.raises(UsageError, match="memory_limit= must be a size"):
+    with pytest.raises(UsageError, match=r"memory_limit= must be (a size|text)"):
         op.scan(path, memory_limit=limit, **ROLES)
 
 

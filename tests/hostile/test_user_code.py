@@ -149,8 +149,8 @@ class Odd(RegressorMixin, BaseEstimator):
 @pytest.mark.parametrize(
     ("learner", "words"),
     [
-        (Odd(lambda n: np.zeros(n + 1)), "predict gave shape"),
-        (Odd(lambda n: np.zeros((n, 2))), "predict gave shape"),
+        (Odd(lambda n: np.zeros(n + 1)), "predict returned shape"),
+        (Odd(lambda n: np.zeros((n, 2))), "predict returned shape"),
         (Odd(lambda n: np.full(n, np.nan)), "not finite"),
         (Odd(lambda n: np.full(n, np.inf)), "not finite"),
         (Odd(lambda n: np.array(["a"] * n)), "not numbers"),
@@ -183,7 +183,7 @@ class Unsure(ClassifierMixin, BaseEstimator):
 @pytest.mark.parametrize("total", [1.04, 0.9, np.nan])
 @pytest.mark.parametrize("role", ["reward_model", "behavior_model"])
 def test_probabilities_of_a_classifier_sum_to_one(total, role):
-    with pytest.raises(ModelError, match="sums of probabilities"):
+    with pytest.raises(ModelError, match="do not sum to 1"):
         op.evaluate(log(), lambda x: half(len(x)), estimators=["DML"], **{role: Unsure(total)})
 
 
@@ -218,7 +218,7 @@ class Ranks(Redraws):
 
 
 @pytest.mark.parametrize(
-    ("learner", "words"), [(Redraws(), "fitted again with the same seed"), (Ranks(), "another order|two parts")]
+    ("learner", "words"), [(Redraws(), "fitted again with the same seed"), (Ranks(), "different order|two parts")]
 )
 def test_check_reward_model_finds(learner, words):
     with pytest.raises(ModelError, match=words):
@@ -256,9 +256,9 @@ def test_a_score_of_single_decisions_is_told_what_it_works_for():
 @pytest.mark.parametrize(
     ("score", "declared", "words"),
     [
-        (lambda d: d.reward.mean(), {}, "gave shape"),
+        (lambda d: d.reward.mean(), {}, "returned shape"),
         (lambda d: np.where(np.arange(d.n) == 3, np.inf, d.sum(d.reward)), {}, "not finite"),
-        (lambda d: d.sum(d.reward) + np.arange(d.n), {}, "another order"),
+        (lambda d: d.sum(d.reward) + np.arange(d.n), {}, "different order"),
         (lambda d: d.sum(d.reward**2), {"linear_in_reward": True}, "twice the rewards"),
         (lambda d: d.sum(d.reward) - d.sum(d.reward).mean(), {"linear_in_reward": True}, "half the units"),
         (lambda d: d.reward.__setitem__(0, 1.0), {}, "read-only"),

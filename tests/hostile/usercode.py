@@ -81,9 +81,9 @@ def _policies() -> Iterator[Row]:
         ("another index", lambda x: pd.Series(np.ones(len(x), int), index=np.arange(len(x)) + 7), "index|^$"),
         ("raises KeyError", lambda x: {}["segment"], "failed on row 0 with KeyError"),
         ("raises MemoryError", lambda x: (_ for _ in ()).throw(MemoryError("all of it")), "MemoryError"),
-        ("draws", lambda x: np.random.default_rng().integers(2, size=len(x)), "other probabilities"),
-        ("ranks rows", lambda x: (np.argsort(np.argsort(x)) >= len(x) / 2).astype(int), "other probabilities"),
-        ("scales over rows", lambda x: np.column_stack([x / x.sum(), 1 - x / x.sum()]), "other prob|negative"),
+        ("draws", lambda x: np.random.default_rng().integers(2, size=len(x)), "different probabilities"),
+        ("ranks rows", lambda x: (np.argsort(np.argsort(x)) >= len(x) / 2).astype(int), "different probabilities"),
+        ("scales over rows", lambda x: np.column_stack([x / x.sum(), 1 - x / x.sum()]), "different prob|negative"),
     ]:
         if name == "another index":
             continue  # arrays have no index; frames are tried in test_strict_logs
@@ -150,8 +150,8 @@ def _models() -> Iterator[Row]:
     yield ("predictions as a column", dr, lambda _: value(half, reward_model=Learner(lambda n: np.full((n, 1), 0.25))))
     yield "predictions as an array", dr, lambda _: value(half, reward_model=np.full((N, 2), 0.25))
     for name, model, words in [
-        ("one too many", Learner(lambda n: np.zeros(n + 1)), "predict gave shape"),
-        ("two columns", Learner(lambda n: np.zeros((n, 2))), "predict gave shape"),
+        ("one too many", Learner(lambda n: np.zeros(n + 1)), "predict returned shape"),
+        ("two columns", Learner(lambda n: np.zeros((n, 2))), "predict returned shape"),
         ("NaN", Learner(lambda n: np.full(n, np.nan)), "not finite"),
         ("infinite", Learner(lambda n: np.full(n, np.inf)), "not finite"),
         ("text", Learner(lambda n: ["a"] * n), "not numbers"),
@@ -159,8 +159,8 @@ def _models() -> Iterator[Row]:
         ("masked", Learner(lambda n: np.ma.array(np.zeros(n), mask=True)), "are masked"),
         ("fit raises", Learner(fails="fit"), "could not be fitted to 20 rows: ZeroDivisionError"),
         ("predict raises", Learner(fails="predict"), "predict failed on row 0"),
-        ("probabilities sum to 1.04", Sums(1.04), "sums of probabilities"),
-        ("probabilities sum to NaN", Sums(float("nan")), "sums of probabilities"),
+        ("probabilities sum to 1.04", Sums(1.04), "do not sum to 1"),
+        ("probabilities sum to NaN", Sums(float("nan")), "do not sum to 1"),
         ("a class too many", Sums(1.0, 1), "classes"),
         ("a class, not an instance", Learner, "is the class"),
         ("a word", "rf", "reward_model= as a word is one of"),
@@ -170,7 +170,7 @@ def _models() -> Iterator[Row]:
     ]:
         yield f"reward model: {name}", words, lambda _, m=model: value(half, reward_model=m)
     for name, model, words in [
-        ("probabilities sum to 1.04", Sums(1.04), "sums of probabilities"),
+        ("probabilities sum to 1.04", Sums(1.04), "do not sum to 1"),
         ("a class too many", Sums(1.0, 1), "classes|shape"),
         ("a regressor", Learner(np.zeros), "must be a classifier"),
         ("a word", "forest", "must be|behavior_model"),
@@ -188,8 +188,8 @@ def _scores() -> Iterator[Row]:
     yield "d.q undeclared", "uses d.q", run(lambda d: d.reward - d.q, needs={"behavior"})
     yield "d.v undeclared", "uses d.v", run(lambda d: d.v + 0, needs={"behavior"})
     yield "d.pi_b undeclared", "uses d.pi_b", run(lambda d: d.rho * d.reward, needs={"value"})
-    yield "one number", "gave shape", run(lambda d: d.reward.mean())
-    yield "one too many", "gave shape", run(lambda d: np.append(d.reward, 0))
+    yield "one number", "returned shape", run(lambda d: d.reward.mean())
+    yield "one too many", "returned shape", run(lambda d: np.append(d.reward, 0))
     yield ("NaN in a row", "not finite", run(lambda d: np.where(np.arange(d.n) == 3, np.nan, d.reward)))
     yield "raises", "failed with KeyError", run(lambda d: {}["x"])
     yield "writes into rewards", "read-only", run(lambda d: d.reward.__setitem__(0, 1.0))

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
+from clusters import spark_session
 
 import offpolicy as op
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 CHUNK = 200  # rows of a block when streaming: several blocks even in small worlds
 PARTS = 3  # files of a pattern
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # logs are small: start quickly rather than run quickly
 
 WARNINGS = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
@@ -257,30 +256,6 @@ def start_postgres(stack: ExitStack) -> Any:
 
 def start_spark(stack: ExitStack) -> Any:
     """A cluster of two executor processes on this machine; the one that runs already, where one does."""
-    pyspark = pytest.importorskip("pyspark")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    from matrix import worlds
-    from pyspark.sql import SparkSession
-
-    # Executors cannot import the tests: what they define travels by value.
-    pyspark.cloudpickle.register_pickle_by_value(worlds)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    package = str(Path(op.__file__).parent.parent)
-    session = (
-        SparkSession.builder.master("local-cluster[2,1,1024]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.executor.memory", "512m")
-        .config("spark.driver.memory", "512m")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.extraJavaOptions", JAVA)
-        .config("spark.executor.extraJavaOptions", JAVA)
-        .config("spark.sql.files.openCostInBytes", str(1 << 30))
-        .config("spark.executorEnv.OMP_NUM_THREADS", "1")
-        .config("spark.executorEnv.PYTHONPATH", package)
-        .getOrCreate()
-    )
+    session = spark_session("matrix.worlds")
     stack.callback(session.stop)
     return session

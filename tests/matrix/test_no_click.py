@@ -19,7 +19,7 @@ def test_no_click_is_not_certainty(answers, route, name):
         found = theirs[policy, name].interval()
         assert theirs[policy, name].value == 0
         assert not found.sufficient, f"{policy} {name} on {route}: [{found.low}, {found.high}]"
-        assert "every reward of the log is the same" in found.reason
+        assert "every reward in the log is the same" in found.reason
         assert_same(
             interval(ours[policy, name], "auto"),
             interval(theirs[policy, name], "auto"),

@@ -12,19 +12,33 @@ from collections import Counter, defaultdict
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from mutants import ROOMS, ROOT, Mutant
+from mutants import READERS, ROOT, Mutant, modules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-TESTS = ["tests/unit", "tests/reference", "tests/property", "tests/hostile", *(
-    f"src/offpolicy/{room}" for room in ROOMS
-)]  # fmt: skip
+TESTS = ["tests/unit", "tests/reference", "tests/property", "tests/hostile"]
 #: Processes, engines, learners, pages: slow, and about other rooms.
 LEFT_OUT = (
     "test_advise", "test_catalogue", "test_cli", "test_docs", "test_ecosystem", "test_engine", "test_episode_study",
     "test_faults", "test_first", "test_formats", "test_import_cost", "test_layers", "test_learn", "test_names",
     "test_progress", "test_qa", "test_router", "test_spark", "test_sql", "test_threads",
+)  # fmt: skip
+
+
+#: Tests that are about readers and roles.
+OF_READERS = (
+    "tests/fuzz/test_corpus.py",
+    *(f"tests/hostile/test_{name}.py" for name in (
+        "calls", "catalogue", "contracts", "generated", "losses", "names", "numeric_edges", "reader_edges", "readers",
+        "strict_logs",
+    )),
+    *(f"tests/unit/test_{name}.py" for name in (
+        "actions", "bandit_log", "cli", "cli_init", "cli_output", "ecosystem", "engine_scan", "engine_stream",
+        "episodes_streamed", "formats", "frame", "metrics", "outcomes", "qa_cli", "qa_episodes", "qa_users", "roles",
+        "router_log", "slates", "slates_streamed", "trajectories",
+    )),
 )  # fmt: skip
 
 
@@ -45,33 +59,33 @@ class Noted:
             self.seconds[report.nodeid] = time.process_time() - self.began
 
 
-def note_lines(folder: Path, files: list[str]) -> None:
-    """Run every test of some files (default: all) once, and add what it touches to what is known."""
+def note_lines(folder: Path, files: list[str], rooms: Sequence[str]) -> None:
+    """Run every test of some files once, and add what it touches of some rooms to what is known."""
     import pytest
     from coverage import Coverage
 
-    paths = [str(ROOT / "src/offpolicy" / room) for room in ROOMS]
-    coverage = Coverage(data_file=str(folder / "lines"), source=paths, config_file=False)
+    places = [f"{ROOT}/src/offpolicy/{room}" + ("" if room.endswith(".py") else "/*") for room in rooms]
+    coverage = Coverage(data_file=str(folder / "lines"), include=places, config_file=False)
     seconds = folder / "seconds.json"
     known = json.loads(seconds.read_text()) if seconds.exists() else {}
     if known:
         coverage.load()
     noted = Noted(coverage)
     coverage.start()
-    pytest.main(
-        ["-q", "-p", "no:xdist", "-m", "not verify", "--timeout", "120", *(files or every_file())], plugins=[noted]
-    )
+    pytest.main(["-q", "-p", "no:xdist", "-m", "not verify", "--timeout", "120", *files], plugins=[noted])
     coverage.stop()
     coverage.save()
     passed = {k: round(s, 3) for k, s in noted.seconds.items() if s < math.inf}
     seconds.write_text(json.dumps({**known, **passed}, indent=0))
 
 
-def every_file() -> list[str]:
-    """Test files that are about numbers, and the modules themselves, whose examples run."""
-    files = [p for t in TESTS for p in sorted((ROOT / t).rglob("*.py"))]
-    files = [p for p in files if p.name.startswith("test_") or "src" in p.parts]
-    return [str(p.relative_to(ROOT)) for p in files if not p.name.startswith(LEFT_OUT)]
+def every_file(rooms: Sequence[str]) -> list[str]:
+    """Test files that are about these rooms, and the modules themselves, whose examples run."""
+    examples = [str(p.relative_to(ROOT)) for room in rooms for p in modules(room)]
+    if set(rooms) <= set(READERS):
+        return [*OF_READERS, *examples]
+    files = [p for t in TESTS for p in sorted((ROOT / t).rglob("test_*.py")) if not p.name.startswith(LEFT_OUT)]
+    return [*(str(p.relative_to(ROOT)) for p in files), *examples]
 
 
 class Lines:

@@ -10,16 +10,31 @@ import ast
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import parso
 from cosmic_ray.ast import ast_nodes
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-#: Scores, folds, inference with its intervals, and the checks, verdict and gate.
+#: Scores, folds, inference with its intervals, and the checks, verdict and gate; then readers and checks of roles.
 ROOMS = ("scores", "splits", "inference", "trust")
+READERS = (
+    "logs/reader.py", "logs/roles.py", "logs/checks.py", "logs/frame.py", "logs/actions.py", "logs/formats",
+    "engines/csv.py", "engines/files.py", "engines/reading.py", "cli/files.py",
+)  # fmt: skip
+
+
+def modules(room: str) -> list[Path]:
+    """The modules of a room, or a module by its name."""
+    place = SOURCE / "offpolicy" / room
+    return [place] if place.suffix else sorted(place.rglob("*.py"))
+
 
 #: One change of each kind that may go unnoticed; a + made into a << is caught by any test that runs the line.
 OPERATORS = (
@@ -89,13 +104,9 @@ def _text(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def every_mutant() -> list[Mutant]:
+def every_mutant(rooms: Sequence[str]) -> list[Mutant]:
     """All changes of all modules, in the order of the code."""
-    found = []
-    for room in ROOMS:
-        for file in sorted((SOURCE / "offpolicy" / room).rglob("*.py")):
-            found += _of_file(str(file.relative_to(ROOT)))
-    return sorted(found)
+    return sorted(each for room in rooms for file in modules(room) for each in _of_file(str(file.relative_to(ROOT))))
 
 
 def sample(mutants: list[Mutant], size: int, seed: int) -> list[Mutant]:

@@ -11,6 +11,7 @@ reasons of others that survive, which count against the score.
     python tests/mutation/run.py --size 400 --seed 1        # what is in the file of results is not run again
     python tests/mutation/run.py --size 400 --seed 1 --show # the score and the survivors
     python tests/mutation/run.py --rooms scores,inference/intervals
+    python tests/mutation/run.py --rooms readers            # the readers and the checks of roles, by tests of these
 """
 
 from __future__ import annotations
@@ -29,10 +30,14 @@ import sys
 import time
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lines import Lines, note_lines
-from mutants import ROOMS, ROOT, Mutant, every_mutant, sample
+from lines import Lines, every_file, note_lines
+from mutants import READERS, ROOMS, ROOT, Mutant, every_mutant, sample
 from trial import Collected, collected, imported, in_fork, is_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LOADED = ("numpy", "pandas", "polars", "pyarrow", "scipy.stats", "scipy.optimize", "sklearn.ensemble",
           "sklearn.linear_model", "lightgbm", "joblib", "hypothesis", "pytest", "doctest", "pdb", "duckdb",
@@ -87,15 +92,15 @@ def reasons(file: str) -> dict[str, str]:
     return json.loads((Path(__file__).parent / file).read_text(encoding="utf-8"))
 
 
-def show(chosen: list[Mutant], results: dict[str, dict], total: int) -> None:
+def show(chosen: list[Mutant], results: dict[str, dict], total: int, rooms: Sequence[str]) -> None:
     """The score by room, and the survivors."""
     tried = itertools.takewhile(lambda m: m.key in results, chosen)
     rows = {m.key: results[m.key] for m in tried}
     same, why = reasons("equivalent.json"), reasons("survivors.json")
     print("| room | mutants | killed | no test can tell | survived | score |\n|---|---:|---:|---:|---:|---:|")
     survivors = []
-    for room in (*ROOMS, "all"):
-        mine = [r for k, r in rows.items() if room == "all" or k.startswith(f"src/offpolicy/{room}/")]
+    for room in (*rooms, "all"):
+        mine = [r for k, r in rows.items() if room == "all" or k.startswith(f"src/offpolicy/{room}")]
         if not mine:
             continue
         dead = [r for r in mine if r["outcome"] in {"killed", "timeout"}]
@@ -124,7 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rooms", default=",".join(ROOMS), help="folders or files of src/offpolicy")
+    parser.add_argument("--rooms", default=",".join(ROOMS), help="folders or files of src/offpolicy; or readers")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds of quick tests")
     parser.add_argument("--last-limit", type=float, default=200.0, help="seconds of other tests")
     parser.add_argument("--folder", type=Path, default=ROOT / "out/mutation")
@@ -132,19 +137,21 @@ def main() -> None:
     parser.add_argument("--note", nargs="*", default=[], help="test files that are new since the lines were noted")
     parser.add_argument("--show", action="store_true", help="only the score")
     asked = parser.parse_args()
+    of_readers = asked.rooms == "readers"
+    rooms = READERS if of_readers else tuple(asked.rooms.split(","))
+    asked.folder = asked.folder / "readers" if of_readers else asked.folder
     asked.folder.mkdir(parents=True, exist_ok=True)
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT / "src"))
     results_file = asked.folder / "results.jsonl"
-    rooms = tuple(f"src/offpolicy/{room}" for room in asked.rooms.split(","))
-    mutants = [m for m in every_mutant() if m.path.startswith(rooms)]
+    mutants = every_mutant(rooms)
     chosen = sample(mutants, asked.size, asked.seed)
     random.Random(asked.seed).shuffle(chosen)  # so that a run that is stopped has tried a sample as well
     if not asked.show:
         if asked.note or not (asked.folder / "seconds.json").exists():
             child = os.fork()
             if child == 0:
-                note_lines(asked.folder, asked.note)
+                note_lines(asked.folder, asked.note or every_file(rooms), READERS if of_readers else ROOMS)
                 os._exit(0)
             os.waitpid(child, 0)
         lines = Lines(asked.folder)
@@ -172,9 +179,9 @@ def main() -> None:
                         with results_file.open("a") as file:
                             file.write(json.dumps(row) + "\n")
 
-        collected(sorted({t.split("::")[0] for t in lines.seconds}), each)
+        collected(sorted({t.split("::")[0] for t in lines.seconds}), rooms, each)
         each(None)
-    show(chosen, known(results_file), len(mutants))
+    show(chosen, known(results_file), len(mutants), rooms)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from mutants import ROOMS, ROOT, Mutant
+from mutants import ROOT, Mutant, modules
 
 if TYPE_CHECKING:
     from lines import Lines
@@ -155,13 +155,13 @@ def _key(code: types.CodeType) -> tuple[str, str, int]:
 class Collected:
     """A pytest plugin: tries changes in place of running the tests, in a session that has collected them."""
 
-    def __init__(self, each: Callable[[Collected], None]):
-        self.each, self.sound = each, {}
+    def __init__(self, rooms: Sequence[str], each: Callable[[Collected], None]):
+        self.rooms, self.each, self.sound = rooms, each, {}
         self.session: Any = None
 
     def pytest_runtestloop(self, session):
-        for room in ROOMS:
-            for file in sorted((ROOT / "src/offpolicy" / room).rglob("*.py")):
+        for room in self.rooms:
+            for file in modules(room):
                 name = str(file.relative_to(ROOT / "src").with_suffix("")).replace("/", ".")
                 importlib.import_module(name.removesuffix(".__init__"))
         self.session = session
@@ -204,14 +204,14 @@ class Collected:
         return self.sound[test]
 
 
-def collected(files: list[str], each: Callable[[Collected], None]) -> None:
+def collected(files: list[str], rooms: Sequence[str], each: Callable[[Collected], None]) -> None:
     """Try changes in a session of these test files, in a process of its own."""
     child = os.fork()
     if child == 0:
         try:
             os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # hypothesis is loaded already
             options = ["-q", "-p", "pytest_timeout", "-m", "not verify", "--no-header"]
-            pytest.main([*options, *files], plugins=[Collected(each)])
+            pytest.main([*options, *files], plugins=[Collected(rooms, each)])
         finally:
             os._exit(0)
     os.waitpid(child, 0)

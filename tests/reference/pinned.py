@@ -83,7 +83,11 @@ def everything(ev: Any, bars: tuple[str, ...] = BARS, headline: str | None = Non
         "headline": name,
         "logged": [ev.logged.value, ev.logged.std_error],
         "estimates": [{k: row.get(k) for k in ESTIMATE} for row in result["estimates"]],
-        "checks": {f"{c['policy'] or 'log'}: {c['name']}": [c["value"], c["level"]] for c in result["diagnostics"]},
+        "checks": {
+            f"{check['policy'] or 'log'}: {c['name']}": [c["value"], c["level"]]
+            for check in result["diagnostics"]
+            for c in check["statistics"]
+        },
         "compared": [said(lambda v=level: compared(ev.compare(v))) for level in (0.9, 0.95)],
     }
     for policy in ev.policies:

@@ -89,7 +89,7 @@ def test_who_takes_part():
     thin = replace(thin, reward=1 + 0.01 * np.random.default_rng(3).random(30))
     parts, why = blend.candidates(thin, None)
     assert list(parts) == ["DML", "WDR"]
-    assert why == "DRL is contradicted by products of ratios, whose support is thin"
+    assert why == "DRL disagrees with products of ratios, which few episodes support"
     regressed = replace(world(n=200), regressed=True)
     regressed = replace(regressed, pi_e=regressed.pi_b * 2.5)  # products of mean 2.5 and more: lost
     parts, why = blend.candidates(regressed, None)
@@ -242,8 +242,8 @@ def test_the_least_spread_of_scores():
     rest = made - 0.5 * scale * psi  # a multiple of the deviations with alternating signs
     assert rest == pytest.approx((rest @ more) / (more @ more) * more)
     assert note == (
-        "the value model leaves next to nothing over; the standard error allows for events of probability 0.05, which "
-        "60 episodes may have missed"
+        "the value model explains almost all of the reward; the standard error allows for events of probability 0.05, "
+        "which 60 episodes may have missed"
     )
     assert missed.floored(d, 2 * scale * psi)[1] == ""
     assert missed.floored(d, np.full(60, np.nan))[1] == ""

@@ -31,9 +31,9 @@ def test_what_estimators_say_of_themselves():
     assert [named(n).counts for n in ("IPW", "SNIPW", "auto", "WIS")] == [True, True, True, False]
     said_of = {n: named(n).why_biased(weights_known=False) for n in ("DM", "SWITCH", "MinVar", "DML")}
     assert said_of == {
-        "DM": "its standard error leaves out the error of its model",
-        "SWITCH": "its standard error leaves out the bias that it trades for variance",
-        "MinVar": "its standard error takes the fitted π_b for the true one",
+        "DM": "its standard error ignores the error of its model",
+        "SWITCH": "its standard error ignores the bias that it accepts for less variance",
+        "MinVar": "its standard error treats the fitted π_b as the true one",
         "DML": "",
     }
     assert named("MinVar").why_biased(weights_known=True) == ""
@@ -79,7 +79,8 @@ def test_what_estimators_say_of_themselves():
         (lambda: Estimator("x", 3), "score= must be a function of Decisions. Got 3 instead."),
         (lambda: Estimator("x", len, "third"), "split= must be 'crossfit', 'full' or 'half'. Got 'third' instead."),
         (lambda: apply(Estimator("x", lambda d: np.ones((d.n, 1))), world()),
-         "the score of 'x' gave shape (60, 1) for 60 units. Return one number per unit; sum over steps with d.sum(…)."),
+         ("the score of 'x' returned shape (60, 1) for 60 units. Return one number per unit; "
+          "sum over steps with d.sum(…).")),
         (lambda: apply(Estimator("x", lambda d: np.r_[np.inf, np.zeros(d.n - 1)]), world()),
          "the score of 'x' is not finite in 1 of 60 values (first: row 0 = inf)."),
         (lambda: apply(Estimator("x", lambda d: np.full(d.n, np.inf)), world(n=2)),
@@ -102,8 +103,8 @@ def breaks(**declared):
 
 def test_promises_of_scores():
     calls = iter(range(100))
-    assert "gives other numbers in a second call" in breaks()(lambda d: d.sum(d.reward) + next(calls))
-    assert "when units come in another order" in breaks()(lambda d: d.sum(d.reward) + np.arange(d.n))
+    assert "gives different numbers in a second call" in breaks()(lambda d: d.sum(d.reward) + next(calls))
+    assert "when units come in a different order" in breaks()(lambda d: d.sum(d.reward) + np.arange(d.n))
     linear = breaks(linear_in_reward=True)
     assert "from twice the rewards, though linear_in_reward=True" in linear(lambda d: d.sum(d.reward**2))
     assert "of half the units alone, though linear_in_reward=True" in linear(
@@ -173,7 +174,7 @@ def test_weights_beyond_a_float_are_refused():
             assert np.log(d.rho) == pytest.approx([step, 2 * step])
         else:
             assert said(lambda d=d: d.rho).startswith(
-                "an importance weight reaches e^700, beyond what a float can hold: at a horizon of 2 steps these data"
+                "an importance weight reaches e^700, which overflows: at a horizon of 2 steps these data"
             )
 
 

@@ -123,7 +123,7 @@ def test_few_to_compare():
                                   {"a": Interval(-0.1, 0.2, 0.9, "t"), "b": refused},
                                   {"a": 0.0312, "b": math.nan}, one)  # fmt: skip
     assert str(table).splitlines() == [
-        "The intervals of a column hold together with 90% probability.",
+        "All intervals of a column hold at once with 90% probability.",
         "a: value 0.1 to 0.2, difference from the current policy -0.1 to +0.2 (adjusted p = 0.031)",
         "b: value refused (few), difference from the current policy refused (few)",
         "a is the best policy (10% error rate).",
@@ -219,7 +219,7 @@ def test_numbers_as_people_read_them():
     e = Estimate.from_scores([0.1234, 0.2345] * 50)
     assert display.interval_text(e, Interval(0.1, 0.25, 0.9, "t")) == "0.1000 to 0.2500"
     assert display.interval_text(e, Interval(0.1, 0.25, 0.9, "t", sufficient=False)) == "refused"
-    assert display.interval_text(Estimate.from_scores([math.nan]), Interval(0.1, 0.2, 0.9, "t")) == "not identified"
+    assert display.interval_text(Estimate.from_scores([math.nan]), Interval(0.1, 0.2, 0.9, "t")) == "no estimate"
     table = display.small_table(["a", "b"], [["x", "1"]], left=1)
     assert table.count(display.TEXT) == table.count(display.NUMBER) == 2
     assert table.index(display.TEXT) < table.index(display.NUMBER)

@@ -72,5 +72,5 @@ def test_open_bandit_sample(campaign):
     assert size == pytest.approx({"all": 340, "men": 656, "women": 2}[campaign], abs=0.6)
     assert (verdict.level == "insufficient evidence") == (campaign == "women")
     if campaign == "women":
-        assert "2.08 of 10,000 units" in verdict.reasons[0]
-        assert any("69.4%" in r for r in verdict.reasons)
+        assert "2.08 of its 10,000 units" in verdict.reasons[0]
+        assert "69.4%" in ev.diagnostics["largest_weight_share"].sentence

@@ -39,9 +39,9 @@ def test_repetitions_are_averaged_unit_by_unit():
     assert (nothing.n_independent, nothing.is_defined) == (0, False)
     assert math.isnan(nothing.std_error)
     again = nothing.interval()
-    assert (again.note, again.sufficient, again.method) == ("not identified", False, "auto")
-    assert repr(nothing) == "Estimate(estimate: not identified: not identified)"
-    assert repr(replace(nothing, notes=("no overlap",))).endswith("not identified: no overlap)")
+    assert (again.note, again.sufficient, again.method) == ("no estimate", False, "auto")
+    assert repr(nothing) == "Estimate(estimate: no estimate)"
+    assert repr(replace(nothing, notes=("no overlap",))).endswith("no estimate: no overlap)")
     flat = Estimate.from_scores([1.0] * 3000)
     assert "refused: " in repr(flat)
     assert repr(flat).endswith("n = 3,000)")
@@ -85,7 +85,7 @@ def test_smoothing_widens_every_interval():
     for method in ("auto", "normal", "t", "bca", "empirical-likelihood"):
         wide, plain = e.interval(method=method), whole.interval(method=method)
         assert (wide.low, wide.high) == pytest.approx((plain.low - room, plain.high + room))
-        assert wide.note.endswith(f"widened by {room:.3g} on both sides for the bias of smoothing")
+        assert wide.note.endswith(f"widened by {room:.3g} on both sides to allow for smoothing bias")
     assert whole.smoothing == (0.0, 0.0)
     lost = replace(whole, smoothed=Smoothed(Estimate.from_scores([math.nan] * 300, units=units)))
     assert lost.smoothing == (0.0, 0.0)
@@ -194,7 +194,9 @@ def test_intervals_of_multiples_and_sums():
     one, two = a.interval(0.95), few.interval(0.95)
     assert tuple(made) == pytest.approx((2 * one.low - 3 * two.high, 2 * one.high - 3 * two.low))
     assert (made.method, made.level) == ("bonferroni", 0.9)
-    assert made.note == (f"few large scores carry a term; from the intervals of all 2 terms (normal, {two.method})")
+    assert made.note == (
+        f"a few large scores drive one term; combined from the intervals of all 2 terms (normal, {two.method})"
+    )
     lone = Estimate.from_scores(np.eye(300)[0], units=units, label="lone")
     refused = (a + 2 * lone).interval(0.9)
     assert (refused.low, refused.high, refused.method, refused.sufficient) == (-math.inf, math.inf, "none", False)

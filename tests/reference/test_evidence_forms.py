@@ -160,8 +160,8 @@ def test_what_evidence_knows():
     assert Evidence(score_low=0.0, score_high=1.0).bounded_scores
     assert not Evidence(score_low=0.0).bounded_scores
     assert not Evidence(score_high=0.0).bounded_scores
-    assert said(lambda: Evidence(w, r[:2])) == "2 rewards for 3 weights; give one each."
-    assert said(lambda: Evidence(count=w)) == "Counts of units without weights or rewards mean nothing."
+    assert said(lambda: Evidence(w, r[:2])) == "2 rewards for 3 weights. Give one reward per weight."
+    assert said(lambda: Evidence(count=w)) == "Counts need weights and rewards to count."
 
 
 def test_ranges_that_are_understood():

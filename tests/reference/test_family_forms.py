@@ -120,7 +120,7 @@ def test_intervals_that_share_a_critical_value(n):
     for e, i, p in zip(es, made.intervals, made.p_values, strict=True):
         assert (i.low, i.high) == pytest.approx((e.value - factor * e.std_error, e.value + factor * e.std_error))
         assert (i.method, i.level) == ("max-t", 0.9)
-        assert i.note == f"holds together with 2 others; {n} independent units with balanced scores"
+        assert i.note == f"holds at once with 2 others; {n} independent units with balanced scores"
         larger = (maxima >= abs(e.value) / e.std_error).sum()
         assert p == pytest.approx(min((1 + larger) / (1 + len(maxima)), max(min(1.0, 3 * e.p_value()), 0)))
     assert np.isnan(family.together(es, 0.9).p_values).all()

@@ -31,18 +31,18 @@ FOLDS = "folds= must be an int of at least 2 or fold labels. Got {} instead."
          "folds= must hold one label per unit, or one row of labels per repetition."),
         (lambda: Plan.of([[0, 1], [1, 0]], 3),
          "repeats=3, but folds= gives 2 row(s) of labels. Give one row per repetition."),
-        (lambda: Plan.of([1, 1, 1]), "folds= holds a single label. Cross-fitting needs at least two folds."),
+        (lambda: Plan.of([1, 1, 1]), "folds= has a single label. Cross-fitting needs at least two folds."),
         (lambda: Plan.of([0, 1, 0]).folds(np.arange(1200)),
-         "folds= holds 3 labels for 1,200 units. Give one label per unit, or an int."),
+         "folds= has 3 labels for 1,200 units. Give one label per unit, or an int."),
         (lambda: Plan.of(4).folds(np.arange(3)), "folds=4 needs at least 4 units; the log has 3."),
         (lambda: Plan.of(3).folds(np.array([1, 1, 5, 5]), cluster=np.array([0, 0, 1, 1])),
          "folds=3 needs at least 3 clusters; the log has 2."),
         (lambda: Plan.of([0, 1, 1, 0]).folds(np.arange(4), cluster=np.array([0, 0, 1, 1])),
-         ("folds= splits a cluster: the fold label differs inside it in 2 of 4 values (first: row 1, row 3). Give all "
-         "units of a cluster the same label.")),
+         ("folds= splits a cluster: its units have different fold labels in 2 of 4 values (first: row 1, row 3). "
+         "Give all units of a cluster the same label.")),
         (lambda: f.Part(("full",), np.array([], dtype=int), np.arange(2)).training,
-         ("a fold holds all units of the log, so that no unit is left to fit models on. Use another seed, more units, "
-         "or give fold labels.")),
+         ("one fold has all units of the log, so none are left to fit models on. Use another seed, more units, "
+         "or your own fold labels.")),
     ],
 )  # fmt: skip
 def test_refusals(call, words):

@@ -73,11 +73,11 @@ def test_scores_that_differ_in_their_last_digits_are_the_same(sign):
     ("call", "words"),
     [
         (lambda: Sample(np.ones(2), np.array([1.0, -1.0])),
-         ("the denominators (weights) of the units sum to 0: no unit carries any weight, so the ratio is undefined. "
-         "There is no overlap between the policies on these data.")),
+         ("the denominators (weights) of the units sum to 0, so the ratio is undefined. "
+         "The policies do not overlap on these data.")),
         (lambda: column("x", [[1.0]]), "x must be a non-empty vector; its shape is (1, 1)."),
         (lambda: column("x", []), "x must be a non-empty vector; its shape is (0,)."),
-        (lambda: column("x", [1.0, 2.0], 3), "x has 2 values where 3 are expected."),
+        (lambda: column("x", [1.0, 2.0], 3), "x has 2 values, but 3 are expected."),
         (lambda: column("x", [1.0, math.nan]), "x: 1 of 2 values (first: row 1 = nan) are not finite numbers."),
         (lambda: frequencies([1.0, -1.0], 2),
          "count: 1 of 2 values (first: row 1 = -1.0) are negative; counts are frequencies."),
@@ -100,8 +100,9 @@ def test_scores_that_differ_in_their_last_digits_are_the_same(sign):
          "empirical likelihood or a bootstrap.")),
         (lambda: concentration.hoeffding(Sample.of_mean([0.5, 1.1, -0.2]), low=0, high=1),
          "scores: 2 of 3 values (first: row 1 = 1.1, row 2 = -0.2) are outside the range [0, 1]."),
-        (lambda: power.trial_for_means(0.0, 1.0), "No finite test settles a difference of 0.0; give another one."),
-        (lambda: power.trial_for_means(math.inf, 1.0), "No finite test settles a difference of inf; give another one."),
+        (lambda: power.trial_for_means(0.0, 1.0), "No finite test can detect a difference of 0.0. Give another one."),
+        (lambda: power.trial_for_means(math.inf, 1.0),
+        "No finite test can detect a difference of inf. Give another one."),
         (lambda: power.trial_for_means(1.0, 1.0, power=1.0),
          "The 'power' parameter must be in the range (0, 1). Got 1.0."),
         (lambda: power.trial_for_means(1.0, 1.0, power=0.0),
@@ -119,11 +120,11 @@ def test_scores_that_differ_in_their_last_digits_are_the_same(sign):
          "a log-scale interval needs two positive means; they are 1 and -2. Use Fieller's interval."),
         (lambda: ratio.log_scale(ratio.Pair(0.0, 2.0, 1.0, 1.0)),
          "a log-scale interval needs two positive means; they are 0 and 2. Use Fieller's interval."),
-        (lambda: adaptive.summarize([1.0, 2.0], [0, -1]), "batch must hold one code 0, 1, … per unit, in time order."),
+        (lambda: adaptive.summarize([1.0, 2.0], [0, -1]), "batch must have one code 0, 1, … per unit, in time order."),
         (lambda: adaptive.summarize([1.0, 2.0], [0.0, 1.0]),
-         "batch must hold one code 0, 1, … per unit, in time order."),
+         "batch must have one code 0, 1, … per unit, in time order."),
         (lambda: adaptive.summarize([1.0, 2.0], [0, 0, 0]),
-         "batch must hold one code 0, 1, … per unit, in time order."),
+         "batch must have one code 0, 1, … per unit, in time order."),
         (lambda: adaptive.summarize([1.0, 2.0, 3.0], [0, 0, 1]),
          "batch 1 has 1 units; every batch needs at least 2 for a variance. Merge small batches with their neighbors."),
         (lambda: adaptive.stabilized(adaptive.summarize([1.0, 2.0], [0, 0]), [0.0]),
@@ -196,7 +197,7 @@ def test_clopper_pearson_is_scipys(won, n):
     found = binary.clopper_pearson((np.arange(n) < won) * 5.0 + 2.0, level=0.9, reward_low=2, reward_high=7)
     exact = stats.binomtest(won, n).proportion_ci(0.9, "exact")
     assert ends(found) == pytest.approx((2 + 5 * exact.low, 2 + 5 * exact.high), abs=1e-12)
-    assert found.note == "exact given the 30 units with positive weight, all of one weight"
+    assert found.note == "exact for the 30 units with a positive weight, which all have the same weight"
 
 
 def gamma_ends(w, won, c, top, level):
@@ -231,7 +232,7 @@ def test_gamma_interval_of_weighted_successes():
     found = binary.clopper_pearson(*apart, 0.95)
     assert ends(found) == pytest.approx(gamma_ends(apart[1][1:], apart[0][1:], apart[2][1:], 6.0, 0.95), rel=1e-9)
     nothing = binary.clopper_pearson([0.0, 1.0], [0.0, 0.0])
-    assert (*ends(nothing), nothing.note) == (0.0, 1.0, "no unit has a positive weight: the data say nothing")
+    assert (*ends(nothing), nothing.note) == (0.0, 1.0, "no unit has a positive weight, so the data cannot say")
 
 
 def test_one_weight_below_the_largest_possible_is_not_exact():

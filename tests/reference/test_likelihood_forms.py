@@ -98,7 +98,7 @@ def test_cautious_likelihood(name):
         bottom = -(center + min(reach * e.min(), down)), size
         assert found.high == pytest.approx(highest(s, 0.9, top), rel=1e-9)
         assert found.low == pytest.approx(-highest(mirrored(s), 0.9, bottom), rel=1e-9, abs=1e-9)
-        assert found.note == f"allows for unseen scores {reach:g} times as extreme as any seen"
+        assert found.note == f"allows for scores {reach:g} times as extreme as any in the log"
 
 
 def test_likelihoods_of_equal_scores():

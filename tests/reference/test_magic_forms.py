@@ -54,10 +54,10 @@ def test_magic_by_hand():
     names = {-1: "model (DM)", 0: "1 step", 1: "2 steps", 2: "WDR"}
     order = [j for j in np.argsort(-x)[:3] if x[j] > 0.005]
     text = ", ".join(f"{names[steps[j]]} {x[j]:.0%}" for j in order)
-    assert found.note == f"blend: {text}; the variance takes its weights and the model as given"
+    assert found.note == f"blend: {text}; the variance treats its weights and the model as fixed"
     lost = magic.magic(replace(d, pi_e=np.zeros_like(d.pi_e)))
     assert np.isnan(lost.psi).all()
-    assert lost.note == "no logged episode follows the target to the end"
+    assert lost.note == "no logged episode follows the policy to the end"
 
 
 # -- constants ---------------------------------------------------------------------------------------------

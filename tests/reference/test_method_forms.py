@@ -35,23 +35,25 @@ def test_what_methods_ask_for(ev):
         "method='batch-pooled' needs a log with batch= and without clusters or analysis weights.":
             (plain, "batch-pooled"),
         "method='delta' is for a lift: e.lift(other).interval(method='delta').": (gap, "delta"),
-        "method='batch-stabilized' needs scores whose mean is right in every batch, given those before it. The scores "
-        f"of {ev['one', 'SNIPW'].label} rest on means over the whole log, which later batches decide: an arm that dies "
-        "out leaves them too sure. Use IPW or DML, or the default interval.": (ev["one", "SNIPW"], "adaptive"),
-        "method='batch-pooled' is not for half-sample estimates.": (ev["one", "DR-half"], "batch-pooled"),
+        "method='batch-stabilized' needs scores that are unbiased in every batch, given earlier batches. The scores "
+        f"of {ev['one', 'SNIPW'].label} use means over the whole log, so later batches affect earlier ones, and "
+        "intervals "
+        "get too narrow when an arm is dropped. Use IPW or DML, or the default interval.":
+        (ev["one", "SNIPW"], "adaptive"),
+        "method='batch-pooled' does not work for half-sample estimates.": (ev["one", "DR-half"], "batch-pooled"),
     }  # fmt: skip
     assert {said(lambda c=case: c[0].interval(method=c[1])) for case in cases.values()} == set(cases)
-    assert said(lambda: e.interval(method="magic")).startswith("method='magic': no interval is called so. Known: ")
+    assert said(lambda: e.interval(method="magic")).startswith("method='magic': no interval has this name. Known: ")
     ranges = {"reward_range": (0.0, 3.0)}
     open_ended = replace(e, evidence=replace(e.evidence, weight_high=None))
     assert said(lambda: open_ended.interval(method="cressie-read", **ranges)) == (
-        "method='cressie-read' needs the largest weight that can occur: weight_high=…."
+        "method='cressie-read' needs the largest possible weight: weight_high=…."
     )
     assert (
         said(lambda: gap.interval(method="hoeffding", **ranges)) == "method='hoeffding' is for the value of one policy."
     )
     assert said(lambda: e.interval(reward_range=(0.0, 1.0))).startswith(
-        "reward_range=(0, 1): the reward lies outside in "
+        "reward_range=(0, 1): the reward is outside in "
     )
     assert said(lambda: e.interval(2.0)).startswith("The 'level' parameter must be")
     assert said(lambda: e.p_value(0.0, "bigger")) == (
@@ -64,7 +66,7 @@ def test_what_methods_ask_for(ev):
         "Evaluate both in one call, or use ev.add(…)."
     )
     twice, thrice = (Estimate.from_scores(RNG.normal(size=(k, 300)), units=plain.units, label=f"r{k}") for k in (2, 3))
-    assert said(lambda: twice - thrice) == "r2 has 2 repetitions where 3 are needed."
+    assert said(lambda: twice - thrice) == "r2 has 2 repetitions, but 3 are needed."
 
 
 def test_bounds_of_weighted_rewards(ev):
@@ -84,7 +86,7 @@ def test_lifts_over_bases_near_zero():
     base = Estimate.from_scores([-1.0, 1.1] * 200, label="b")
     why = confidence.no_base(base, 0.9)
     i = base.interval(0.9)
-    assert why == f"the lift is undefined: the 90% interval of b ({i.low:.4g} to {i.high:.4g}) holds 0"
+    assert why == f"the lift is undefined: the 90% interval of b ({i.low:.4g} to {i.high:.4g}) contains 0"
     flat = Estimate.from_scores([1.0] * 20, label="f")
     assert confidence.no_base(flat, 0.9) == f"the lift is undefined: f has no interval ({flat.interval(0.9).reason})"
     assert confidence.no_base(Estimate.from_scores([1.0, 1.2] * 200), 0.9) is None
@@ -104,7 +106,7 @@ def test_brackets_of_rare_parts():
         corners = [(x - y) / abs(y) for x in i for y in j]
         made = confidence._bracket(near.of, 0.9)
         assert tuple(made) == pytest.approx((min(corners), max(corners)))
-        assert made.note == f"few large scores carry it; from the intervals of both parts ({i.method}, {j.method})"
+        assert made.note == f"a few large scores drive it; combined from both intervals ({i.method}, {j.method})"
         gap = confidence._bracket((few - base).of, 0.9)
         assert tuple(gap) == pytest.approx((i.low - j.high, i.high - j.low))
     lone = Estimate.from_scores(np.eye(400)[0], units=units)
@@ -116,7 +118,7 @@ def test_brackets_of_rare_parts():
     assert not close.interval(0.9).covers(0.0)
     assert close.interval(0.95).covers(0.0)
     nothing = few.lift(close).interval(0.9)
-    assert (nothing.note, nothing.sufficient) == ("the base may be 0 at the level that both parts need", False)
+    assert (nothing.note, nothing.sufficient) == ("the base may be 0 at the level needed for both parts", False)
     assert lone.lift(close).interval(0.9).note == lone.interval(0.95).reason
 
 
@@ -126,9 +128,9 @@ def test_biased_estimates_take_the_interval_of_their_reference():
     off = replace(Estimate.from_scores(scores(mean=3.0), units=units, label="DM"), bias="it leans", reference=good)
     made, own = off.interval(0.9), good.interval(0.9)
     assert (made.low, made.high, made.method) == (own.low, off.value, "bias-aware")
-    assert made.note == "it leans; the interval is that of DML, widened to hold this value"
+    assert made.note == "it leans; the interval is that of DML, widened to contain this value"
     none = replace(off, reference=None).interval(0.9)
-    assert (none.low, none.note) == (-math.inf, "it leans. Compute DML as well, whose interval bounds it")
+    assert (none.low, none.note) == (-math.inf, "it leans. Also compute DML, whose interval bounds it")
     lone = Estimate.from_scores(np.eye(300)[0], units=units, label="L")
     refused = replace(off, reference=lone).interval(0.9)
     assert refused.note == f"it leans, and L: {lone.interval(0.9).reason}"

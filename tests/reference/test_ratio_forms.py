@@ -54,7 +54,7 @@ def test_lifts_by_hand():
         found = ratio.fieller(pair, 0.9, quantile)
         roots = np.roots([4 - z2 * 0.04, -2 * (6 - z2 * 0.02), 9 - z2 * 0.09]) - 1
         assert ends(found) == pytest.approx(tuple(sorted(roots)))
-    note = "unbounded: the baseline is not distinguishable from 0 at level 0.9; no lift can be excluded"
+    note = "unbounded because the baseline cannot be distinguished from 0 at level 0.9; no lift can be excluded"
     assert ratio.fieller(ratio.Pair(0.1, 0.1, 1.0, 1.0), 0.9).note == note
     edge = ratio.fieller(ratio.Pair(3.0, 2.0, 0.09, 1.0), 0.9, 2.0)  # the baseline is exactly 2 errors from 0
     assert edge.note == note
@@ -70,8 +70,8 @@ def test_batches_combined_with_a_known_scale():
     assert found.weights == pytest.approx(share)
     assert found.std_error == pytest.approx(math.sqrt(share**2 @ (b.variance / b.size)))
     assert found.note == (
-        "weights from a scale known before each batch; assumes that the value is the same in every batch, "
-        "which nothing here contradicts"
+        "weighted by a scale known before each batch; assumes that the value is the same in every batch, "
+        "which these data do not contradict"
     )
     by_past = adaptive.stabilized(adaptive.summarize([0.0, 4.0, 5.0, 6.0, 1.0, 2.0], [0, 0, 1, 1, 2, 2]))
     assert by_past.weights == pytest.approx([0.0, 1 / (1 + 4), 4 / 5])

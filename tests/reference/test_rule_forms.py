@@ -100,7 +100,7 @@ def test_rules_that_come_before():
         found = rules.choose(s, Evidence(np.append(w, 900.0), tail=tail))
         why = (
             "insufficient evidence: the weights have no known bound and a Pareto tail index of 0.71, so weights larger "
-            "than any seen may decide the value"
+            "than any in the log could change the value"
         )
         assert (found.reason == why) is insufficient
         assert rules._unbounded_tail(Evidence(np.append(w, 900.0), tail=tail, weight_high=999.0)) is None

@@ -87,19 +87,19 @@ def test_out_of_balance_by_a_loop(kind, spoil):
         assert not spoil
         assert found.level == "ok"
         assert found.sentence == (
-            f"context columns have the same means whatever the action, by propensity (p = {value:.2g} of {tests} "
-            "comparisons)."
+            f"after weighting, context columns have the same means for every action (p = {value:.2g} "
+            f"of {tests} comparisons)."
         )
     else:
         assert spoil
         assert found.level == ("alarm" if value < 1e-4 else "caution")
         assert found.remedy == CHECKS["balance"].limits.remedy
-        said = f"{'large' if side > 0 else 'small'} values come {100 * off:.3g}% too often"
+        said = f"{'large' if side > 0 else 'small'} values are {100 * off:.3g}% too frequent"
         if side == 0:
-            said = f"its mean is {off:.2g} standard deviations off"
+            said = f"its mean is off by {off:.2g} standard deviations"
         assert found.sentence == (
-            f"column 'column 0' is out of balance: among rows of action {label}, each counted 1/propensity times, "
-            f"{said} (p = {value:.2g} of {tests} comparisons)."
+            f"column 'column 0' is out of balance: among rows of action {label}, weighted by "
+            f"1/propensity, {said} (p = {value:.2g} of {tests} comparisons)."
         )
 
 

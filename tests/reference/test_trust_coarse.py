@@ -52,12 +52,13 @@ def test_coarse_ratios_against_exact_ones(model, spread):
     }  # fmt: skip
     verb = "differs from" if p < 0.01 else "agrees with"
     assert both.sentence == (
-        f"the estimate with ratios of cells {verb} that with ratios of actions: {gap.mean():+.3g} ± {error:.2g} (p = "
-        f"{p:.2g}). A bias of {2.8 * error:.2g} would show with 80% power."
+        f"the estimate with ratios of cells {verb} that with ratios of actions: {gap.mean():+.3g} "
+        f"± {error:.2g} (p = {p:.2g}). The test would detect a bias of {2.8 * error:.2g} with 80% "
+        "power."
     )
     level = "alarm" if p < 0.001 else "caution" if p < 0.01 else "ok"
     assert both.level == (level if abs(gap.mean()) > 0.5 * one or level == "ok" else "note")
-    assert leaning.sentence == "the policy's own weights carry the test."
+    assert leaning.sentence == "the policy's own weights are enough for the test."
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.8, -0.8])
@@ -74,9 +75,9 @@ def test_leaning_of_the_logging_policy(shift):
     if shift:
         more = "more" if shift > 0 else "less"
         assert found.sentence == (
-            f"actions that the logging policy prefers earn {more} than others of their cell ({slope:+.3g} per unit of "
-            f"log-probability, p = {p:.2g}): cells lose what a policy may choose by, and this policy's own weights "
-            "are too few to say how much."
+            f"actions that the logging policy prefers earn {more} than others of their cell "
+            f"({slope:+.3g} per unit of log-probability, p = {p:.2g}). Cells hide such differences, "
+            "and this policy's own weights are too few to say how much it matters."
         )
         assert found.level == "alarm"
     else:
@@ -89,14 +90,12 @@ def test_leaning_of_the_logging_policy(shift):
 def test_where_cells_cannot_be_tested():
     few = np.r_[np.full(99, 5.0), np.zeros(301)]
     untested, leaning = of_cells(cells(few)[2])
-    assert untested.sentence == (
-        "the exact weights leave as much information as 99 units: too little to test the coarse ratio with."
-    )
+    assert untested.sentence == ("with the exact weights the log is worth 99 units, too few to test the coarse ratio.")
     assert leaning.sentence == ratios.UNSEEN
     enough = np.r_[np.full(100, 5.0), np.zeros(300)]
     assert of_cells(cells(enough)[2])[0].ran
     same = of_cells(cells(None, np.zeros(400))[2])[1]
-    assert same.sentence == "the logging policy takes all actions of a cell alike."
+    assert same.sentence == "the logging policy takes all actions of a cell equally often."
     d = drawn(3, 400)
     plain = view_of(np.full((400, 3), 1 / 3), d["p"], d["a"], d["r"])
     assert of_cells(plain) == []

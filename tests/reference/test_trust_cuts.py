@@ -64,7 +64,7 @@ def test_the_curve_of_cut_weights_by_a_loop(model):
     assert found.value == pytest.approx(moved)
     assert found.level == ("note" if moved > 1 else "ok")
     assert found.sentence == (
-        f"cutting the largest 1% of the positive weights moves the estimate by {moved:.2g} of its standard errors."
+        f"capping the largest 1% of the positive weights moves the estimate by {moved:.2g} standard errors."
     )
     marked = [c.is_reference for c in stability.clipping_curve(view)]
     assert marked == [s == 0.99 for s in SHARES]
@@ -78,7 +78,7 @@ def test_a_cut_estimate_borrows_its_interval():
     assert (whole.clipped, whole.estimate.bias, whole.is_reference) == (0.0, "", False)
     cut = stability.clipped(view, 1.0, is_reference=True, whole=whole.estimate)
     assert (cut.clipped, cut.is_reference, cut.cap) == (0.5, True, 1.0)
-    assert cut.estimate.bias == "its standard error leaves out the bias of cutting weights"
+    assert cut.estimate.bias == "its standard error ignores the bias from capping weights"
     assert cut.estimate.reference is whole.estimate
     top = stability.clipped(view, 4.0, whole=whole.estimate)
     assert (top.clipped, top.estimate.bias, top.estimate.reference) == (0.0, "", None)
@@ -124,8 +124,9 @@ def test_the_bias_of_a_window(shift):
         assert shift != 0
         assert found.value == pytest.approx(size)
         assert found.sentence == (
-            f"halving the bandwidth moves SNDR by {abs(z):.2g} standard errors of the difference: a bias of "
-            f"{bias:+.3g}, {size:.2g} standard errors of the estimate, for which its intervals allow."
+            f"halving the bandwidth moves SNDR by {abs(z):.2g} standard errors of the difference. "
+            f"That is a bias of {bias:+.3g}, {size:.2g} standard errors of the estimate, which its "
+            "intervals allow for."
         )
     else:
         assert shift == 0
@@ -158,7 +159,7 @@ def test_breaks_where_a_policy_sits(value_split, monkeypatch):
         view = View(None, None, "crossfit", value_split)
         return ratios.at_a_break(view)
 
-    assert says(None).sentence == "too few rows lie on both sides of the policy's number to tell."
+    assert says(None).sentence == "too few rows are on both sides of the policy's number to tell."
     assert asked[0] == ({"behavior"} if value_split is None else {"value", "behavior"})
     none = says(Bend())
     assert (none.value, none.level) == (0.0, "ok")
@@ -167,13 +168,13 @@ def test_breaks_where_a_policy_sits(value_split, monkeypatch):
     corner = says(Bend("corner", -0.75, -5.25))
     assert (corner.value, corner.level) == (5.25, "caution")
     assert corner.sentence == (
-        "the slope of the mean reward changes by -0.75 at the policy's number: the bias shrinks with the window only "
-        "as fast as the window, for which intervals allow (z = -5.2)."
+        "the slope of the mean reward changes by -0.75 at the policy's number, so the bias is proportional to the "
+        "window, which intervals allow for (z = -5.2)."
     )
     jump = says(Bend("jump", 0.5, 4.5))
     assert (jump.value, jump.level, jump.decides) == (4.5, "alarm", True)
     assert jump.sentence == (
-        "the mean reward jumps by +0.5 at the policy's number: a window around it averages both sides, and intervals "
-        "do not allow for a bias of 0.25 (z = 4.5)."
+        "the mean reward jumps by +0.5 at the policy's number. A window around it averages both "
+        "sides, and intervals do not allow for a bias of 0.25 (z = 4.5)."
     )
     assert jump.remedy == CHECKS["break_at_policy"].limits.remedy

@@ -69,7 +69,7 @@ def test_counts_against_the_sum_of_propensities():
     value = min(1.0, 3 * 2 * stats.norm.sf(abs(z[1])))  # ten of the last are expected: too few
     assert found.details["actions"] == {a: pytest.approx(z[a]) for a in range(3)}
     assert found.value == pytest.approx(value)
-    assert found.details["method"] == "counts against the sum of propensities"
+    assert found.details["method"] == "counts compared with the sum of propensities"
     assert found.details["deviation"] == pytest.approx(1 / 6)
     assert found.sentence == f"action 1 was logged 16.7% more often than its propensities say (p = {value:.2g})."
     assert found.level == "caution"
@@ -107,12 +107,12 @@ def test_calibration_by_level():
     assert found.value == pytest.approx(value)
     assert found.level == "caution"
     assert found.sentence == (
-        f"actions with propensities from 0.2 to 0.3 were taken +32% as often as they should (z = {z[1]:.3g})."
+        f"actions with propensities from 0.2 to 0.3 were taken 32% more often than they should (z = {z[1]:.3g})."
     )
     assert found.remedy == PROPENSITIES
     calm = asked(calibration, whole_log([595, 255, 150], shares))
     assert (calm.value, calm.level) == (0.0, "ok")
-    assert calm.sentence == "actions are taken as often as propensities of each size say."
+    assert calm.sentence == "actions were taken as often as their propensities say, for propensities of every size."
     # Far beyond chance, and not more than 5%: not held against the log.
     assert asked(calibration, whole_log([620_000, 240_000, 140_000], shares)).details["table"]
     small = asked(calibration, whole_log([580_000, 262_000, 157_000], shares))
@@ -136,11 +136,11 @@ def test_the_mean_of_inverse_propensities():
     inverse = 1 / p - 2
     z = inverse.mean() / (inverse.std() / 10)
     assert found.value == pytest.approx(z)
-    assert found.sentence == f"the mean of 1 / propensity is 2.8, the number of actions 2 (z = {z:.2g})."
+    assert found.sentence == f"the mean of 1/propensity is 2.8, and the number of actions is 2 (z = {z:.2g})."
     assert found.details == {"mean_inverse": pytest.approx(2.8), "actions": 2.0}
     less = asked(calibration, op.BanditLog.from_arrays(None, a, np.zeros(100), np.full(100, 0.9)))
     assert (less.value, less.level) == (0.0, "ok")
-    assert less.sentence == "the mean of 1 / propensity is 1.111, the number of actions 2: no contradiction."
+    assert less.sentence == "the mean of 1/propensity is 1.111, and the number of actions is 2: no contradiction."
     same = asked(calibration, op.BanditLog.from_arrays(None, a, np.zeros(100), np.full(100, 0.4)))
     assert (same.value, same.level) == (math.inf, "alarm")
     slightly = asked(calibration, op.BanditLog.from_arrays(None, a, np.zeros(100), np.full(100, 0.48)))
@@ -198,15 +198,15 @@ def test_certain_actions():
     log = table([1, 2, 3, 4], p, action=[0, 1, 0, 1])
     found = deterministic(log)
     assert (found.value, found.level) == (pytest.approx(0.3), "note")
-    assert found.sentence == "30% of the rows have propensity 1: other actions are not identified there."
+    assert found.sentence == "30% of rows have propensity 1, so other actions cannot be evaluated there."
     able = np.array([[True, False], [True, True], [True, True], [True, True]])
     known = deterministic(table([1, 2, 3, 4], p, action=[0, 1, 0, 1], eligible=able))
     assert known.value == pytest.approx(0.2)
     free = deterministic(table([1, 1], [0.5, 0.5]))
-    assert (free.value, free.sentence) == (0.0, "the logging policy left a choice everywhere.")
+    assert (free.value, free.sentence) == (0.0, "the logging policy could choose in every row.")
     one = deterministic(op.BanditLog.from_arrays(None, ["b"] * 3, np.zeros(3), actions=["a", "b"]))
     assert (one.value, one.level) == (1.0, "alarm")
-    assert one.sentence == "every row has the action 'b': the value of any other action is not identified."
+    assert one.sentence == "every row has the action 'b', so the value of any other action cannot be estimated."
     alone = deterministic(op.BanditLog.from_arrays(None, ["b"] * 3, np.zeros(3), np.full(3, 0.5)))
     assert alone.value == 0.0
     unknown = deterministic(op.BanditLog.from_arrays(None, [0, 1], np.zeros(2)))

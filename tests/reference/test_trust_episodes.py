@@ -106,25 +106,25 @@ def words(kind="trajectories", *, is_discrete=True):
 
 def test_support_in_words():
     assert horizon.support(curve([500, 1234.4], 10_000), words()) == (
-        "weights hold to the last of 2 steps (1,234 effective episodes): DML is supported.", ""
+        "there are enough episodes up to the last of 2 steps (1,234 effective episodes), so DML is supported.", ""
     )  # fmt: skip
     sentence = (
-        "after step 1 of 3 the weights are worth fewer than 100 episodes (4.2 at the end): products of ratios cannot "
-        "support the whole horizon."
+        "after step 1 of 3, the log is worth fewer than 100 episodes (4.2 at the end), too few "
+        "to estimate the whole horizon with products of ratios."
     )
     tabular = "Use DRL, whose ratios do not multiply over steps, or evaluate a shorter one with log.first(1)."
     assert horizon.support(curve([500, 50, 4.24], 2000), words()) == (sentence, tabular)
     said, remedy = horizon.support(curve([5, 4], 500), words(is_discrete=False))
-    assert "after step 0 of 2 the weights are worth fewer than 50 episodes (4.0 at the end)" in said
+    assert "after step 0 of 2, the log is worth fewer than 50 episodes (4.0 at the end)" in said
     assert remedy == (
-        "Use DRL with a ratio model, or trust the value model (DM) as far as you trust it, or evaluate a shorter one "
-        "with log.first(1)."
+        "Use DRL with a ratio model, or fall back on DM if you trust its value model, or "
+        "evaluate a shorter one with log.first(1)."
     )
     assert "log.first(2)" in horizon.support(curve([500, 300, 4], 2000), words())[1]
     said, remedy = horizon.support(curve([500, 5], 1000), words(kind="slates"))
     assert said == (
-        "after slot 1 of 2 the weights are worth fewer than 100 slates (5.0 at the end): products of ratios cannot "
-        "support the whole slate."
+        "after slot 1 of 2, the log is worth fewer than 100 slates (5.0 at the end), too few to "
+        "estimate the whole slate with products of ratios."
     )
     assert remedy == horizon.SLATE_REMEDY
 
@@ -188,7 +188,7 @@ def test_what_later_steps_may_add():
     steps = max(s.lengths)
     assert last == steps
     whole = horizon._beyond(view_of_steps(s))
-    assert (whole.value, whole.sentence) == (0.0, f"episodes that follow the target reach all {steps} steps.")
+    assert (whole.value, whole.sentence) == (0.0, f"episodes that follow the policy reach all {steps} steps.")
     view = view_of_steps(s, horizon=steps + 2, discount=0.5)
     found = horizon._beyond(view)
     low, high = s.reward.min(), s.reward.max()
@@ -198,12 +198,12 @@ def test_what_later_steps_may_add():
         "steps": steps, "low": pytest.approx(share * weight * low), "high": pytest.approx(share * weight * high)
     }  # fmt: skip
     assert found.sentence == (
-        f"no logged episode follows the target beyond step {steps}; {100 * share:.3g}% of the target's episodes get "
-        f"that far. With rewards in [{low:.4g}, {high:.4g}] later steps add {share * weight * low:.3g} to "
-        f"{share * weight * high:.3g}."
+        f"no logged episode follows the policy beyond step {steps}; {100 * share:.3g}% of the "
+        f"policy's episodes get that far. With rewards in [{low:.4g}, {high:.4g}], later steps "
+        f"add between {share * weight * low:.3g} and {share * weight * high:.3g}."
     )
     endless = horizon._beyond(view_of_steps(s, unbounded=True))
-    assert endless.sentence.endswith(" get that far, and nothing bounds what later steps add (γ = 1, no horizon).")
+    assert endless.sentence.endswith(" get that far, and the value of later steps has no bound (γ = 1, no horizon).")
     discounted = horizon._beyond(view_of_steps(s, unbounded=True, discount=0.5))
     assert discounted.details["high"] == pytest.approx(share * 0.5**steps / 0.5 * high)
 
@@ -237,8 +237,8 @@ def test_unseen_pairs_in_words():
     found = horizon._unseen(view)
     assert found.value == pytest.approx(share)
     assert found.sentence == (
-        f"{share:.2%} of the target's probability falls on state-action pairs that the training folds never saw; the "
-        "value model guesses there, and intervals may be too short."
+        f"{share:.2%} of the policy's probability is on state-action pairs that are not in the "
+        "training folds; the value model guesses there, and intervals may be too narrow."
     )
     assert (found.level, found.remedy) == ("caution", CHECKS["unseen_pairs"].limits.remedy)
     log = s.log()
@@ -249,4 +249,4 @@ def test_unseen_pairs_in_words():
     all_seen.context = one_state
     known = replace(view, problem=SimpleNamespace(**{**vars(view.problem), "ratio_log": all_seen}))
     calm = horizon._unseen(known)
-    assert (calm.value, calm.sentence) == (0.0, "every state-action pair of the target was seen in the training folds.")
+    assert (calm.value, calm.sentence) == (0.0, "every state-action pair of the policy is in the training folds.")

@@ -130,7 +130,7 @@ def test_differences_of_two_among_several_are_all_allowed_for():
         assert f"95% interval {low:.4g} to {high:.4g} (" in said
         assert f"corrected for {len(names)} policies)" in said
     own = Ev({"new": scores(2.0), "logged": scores(1.0)}, redraw=False)
-    with pytest.raises(UsageError, match="names the logging policy"):
+    with pytest.raises(UsageError, match="means the current policy"):
         check(own, "new - logged > 0")
 
 

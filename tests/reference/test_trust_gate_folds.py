@@ -102,4 +102,4 @@ def test_what_an_answer_rests_on():
     assert gate.assumption(Ev({"new": scores(2.0)}, assumption="assumes much")) == f"{KNOWN} It assumes much. {UNSEEN}"
     for given, word in ((False, "estimated"), (True, "given")):
         ev = Ev({"new": scores(2.0)}, known=False, given=given, assumption="assumes much")
-        assert gate.assumption(ev) == f"The propensities were {word}: this assumes much. {UNSEEN}"
+        assert gate.assumption(ev) == f"The propensities were {word}, so this assumes much. {UNSEEN}"

@@ -122,11 +122,11 @@ def test_the_gates_that_were_asked_for():
     assert expressions(("new lift > 0", "old > 1"), TWO) == ["new lift > 0", "old > 1"]
     with pytest.raises(UsageError) as error:
         expressions([], TWO)
-    assert str(error.value) == f"gate: the list is empty. Leave it out, or write a gate. {EXAMPLES}"
+    assert str(error.value) == f"the list of gates is empty. Leave it out, or write a gate. {EXAMPLES}"
     for blank in ("  ", 5, ""):
         with pytest.raises(UsageError) as error:
             expressions([blank], TWO)
-        assert str(error.value) == f"gate {blank!r}: it is empty. {EXAMPLES}"
+        assert str(error.value) == f"gate {blank!r} is empty. {EXAMPLES}"
     with pytest.raises(UsageError, match="no policy is called"):
         expressions(["new > 0", "nobody > 0"], TWO)
     with pytest.raises(UsageError, match="metric"):

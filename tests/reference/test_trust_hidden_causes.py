@@ -73,8 +73,8 @@ def test_how_wrong_propensities_would_have_to_be():
     gamma = found.value
     assert bounds.difference(gamma / 1.01)[0] > 0 >= bounds.difference(gamma)[0]
     assert found.sentence == (
-        f"an unobserved cause that changes the odds of the logged action by a factor {gamma:.3g} could explain the "
-        "whole difference to the logged value."
+        f"an unobserved cause that changes the odds of the logged action by a factor {gamma:.3g} "
+        "could explain the whole difference from the logged value."
     )
     assert [row["gamma"] for row in found.details["curve"]] == [1.0, 1.1, 1.25, 1.5, 2.0, 3.0]
     for row in found.details["curve"]:
@@ -86,7 +86,7 @@ def test_how_wrong_propensities_would_have_to_be():
     even = checked("confounding", view_of(np.full((n, 2), 0.5), np.full(n, 0.5), a, r, known=False))
     assert (math.isnan(even.value), even.level) == (True, "ok")
     assert even.sentence == (
-        "the difference to the logged value may be 0 as it is: a hidden cause has nothing to explain."
+        "the difference from the logged value may be 0 anyway, so a hidden cause has nothing to explain."
     )
     assert even.details["curve"]
     never = view_of(pi, np.full(n, 0.5), a, a * 1.0 + 50.0 * (a == 1) + 0.01 * rng.normal(size=n), known=False)
@@ -107,7 +107,7 @@ def test_where_bounds_say_nothing():
     pi = np.full((40, 2), 0.5)
     a = np.arange(40) % 2
     logged = checked("confounding", view_of(pi, np.full(40, 0.5), a, np.arange(40.0)))
-    assert logged.sentence == "propensities were logged, so nothing unobserved can have decided the action."
+    assert logged.sentence == "propensities were logged, so no unobserved cause can have decided the action."
     none = checked("confounding", view_of(pi, np.full(40, 0.5), a, np.arange(40.0), known=False, ratio=np.zeros(40)))
     assert none.sentence == "there is no overlap."
     thin = view_of(pi, np.full(40, 0.5), a, np.r_[1.0, np.zeros(39)], known=False)

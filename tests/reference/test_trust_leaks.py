@@ -27,8 +27,8 @@ def test_a_column_that_is_the_reward():
     assert (found.value, found.level, found.decides) == (1.0, "alarm", True)
     assert found.details == {"column": "column 1", "correlation": pytest.approx(1.0)}
     assert found.sentence == (
-        "the context column 'column 1' is the reward but for a linear map: no policy can have seen it when it chose, "
-        "and a model that sees it predicts without error."
+        "the context column 'column 1' is a linear function of the reward. No policy can have "
+        "known it when choosing, and a model that sees it predicts without error."
     )
     assert found.remedy == CHECKS["leaks"].limits.remedy
     log = op.BanditLog.from_arrays(x, np.arange(200) % 2, r, weight=weight)
@@ -48,7 +48,7 @@ def test_a_column_that_determines_the_reward():
     r = (levels % 3 == 0) * 1.0
     found = leak(levels * 1.0, r)
     assert found.value == 1.0
-    assert "the context column 'column 0' determines the reward: no policy" in found.sentence
+    assert "the context column 'column 0' determines the reward. No policy" in found.sentence
     mixed = r.copy()
     mixed[:40] = 1 - mixed[:40]
     calm = leak(levels * 1.0, mixed)
@@ -105,7 +105,7 @@ def test_a_column_that_tells_too_much_is_worth_a_caution():
     habit = np.exp(rng.normal(size=3000) + 0.8 * click)  # known before, and telling
     made = leak(dwell, click)
     assert (made.level, made.decides) == ("caution", False)
-    assert "was it known when the action was chosen?" in made.sentence
+    assert "Was it known when the action was chosen?" in made.sentence
     assert leak(habit, click).level == "ok"
     spend = rng.normal(size=3000)
     assert leak(spend + 0.2 * rng.normal(size=3000), spend).level == "caution"

@@ -70,8 +70,8 @@ def test_drl_against_products_that_are_supported(off, discrete):
     share = max(d.marginal.reshape(300, 3)[:, t].max() / d.marginal.reshape(300, 3)[:, t].sum() for t in range(3))
     assert found.value == pytest.approx(z)
     assert found.sentence == (
-        f"DRL and DML differ by {z:.2g} standard errors ({gap:+.3g}); one episode carries at most "
-        f"{100 * share:.2g}% of the ratios of a step."
+        f"DRL and DML differ by {z:.2g} standard errors ({gap:+.3g}); a single episode carries up "
+        f"to {100 * share:.3g}% of the weight at some step."
     )
     assert found.details["reference"] == "DML"
     assert found.details["z_of_ratios_alone"] == pytest.approx(z_of(robust - alone)[0])

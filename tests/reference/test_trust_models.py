@@ -43,7 +43,7 @@ def test_skill_and_calibration_of_a_reward_model(known, split, shift):
     skill, calibration = several(view, "reward_model_r2", "reward_model_calibration")
     assert skill.value == pytest.approx(r2)
     assert skill.sentence == f"the reward model explains {100 * r2:.3g}% of the variance {where}" + (
-        " (less than the mean does)." if r2 < 0 else "."
+        " (worse than predicting the mean)." if r2 < 0 else "."
     )
     assert skill.level == ("note" if r2 < -0.01 else "ok")
     z = abs(residual / error)
@@ -140,7 +140,7 @@ def test_no_score_can_beat_the_bound():
     assert sure
     found = checked("efficiency_ratio", view)
     assert (found.level, found.remedy) == ("caution", OVERLAP)
-    assert found.sentence.endswith(" No score can do better than 1: the standard error is too small.")
+    assert found.sentence.endswith(" No score can be below 1, so the standard error is too small.")
     assert found.value < 0.5
     assert models._surely_less_noise(view)
     assert not models._surely_less_noise(rates(0.2, 60))
@@ -166,7 +166,9 @@ def test_where_variances_cannot_be_compared():
     none = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"], q=d["r"], v=d["r"], ratio=np.zeros(N))
     assert checked("efficiency_ratio", none).sentence == "there is no overlap to compare variances on."
     exact = view_of(np.full((N, 3), 1 / 3), d["p"], d["a"], d["r"], q=d["r"], v=np.ones(N))
-    assert checked("efficiency_ratio", exact).sentence == "the estimated bound is 0: the model predicts without error."
+    assert checked("efficiency_ratio", exact).sentence == (
+        "the estimated bound is 0 because the model predicts without error."
+    )
 
 
 # -- behavior ----------------------------------------------------------------------------------------------------
@@ -231,14 +233,14 @@ def test_rows_of_probability_0():
     assert found.value == pytest.approx(number / total)
     assert found.details == {"rows": number}
     assert found.sentence == (
-        f"{number:,.0f} rows ({100 * number / total:.2g}%) have an action that the model of their training fold gives "
-        "probability 0: 1 / (n + K) takes its place."
+        f"{number:,.0f} rows ({100 * number / total:.2g}%) have an action with fitted probability "
+        "0, which was replaced by 1 / (n + K)."
     )
     assert found.remedy == CHECKS["floored"].limits.remedy
     none = checked("floored", replace(view, problem=view_of(pi, d["p"], d["a"], d["r"], known=False).problem))
-    assert (none.value, none.sentence) == (0.0, "no action that the target takes had a fitted probability of 0.")
+    assert (none.value, none.sentence) == (0.0, "no action of the policy has a fitted probability of 0.")
     logged = checked("floored", view_of(pi, d["p"], d["a"], d["r"]))
-    assert (logged.value, logged.sentence) == (0.0, "logged propensities are used as they are.")
+    assert (logged.value, logged.sentence) == (0.0, "logged propensities are used unchanged.")
 
 
 def test_a_model_that_is_sure():
@@ -247,7 +249,7 @@ def test_a_model_that_is_sure():
     view = view_of(np.full((100, 2), 0.5), p, np.arange(100) % 2, np.zeros(100), known=False, weight=weight)
     found = checked("deterministic_logging", view)
     assert found.value == pytest.approx(60 / 130)
-    assert found.sentence == "the behavior model is over 99% sure of the action in 46.2% of the rows."
+    assert found.sentence == "the behavior model is more than 99% sure of the action in 46.2% of rows."
     assert "deterministic_logging" in by_name(of_models(view))
     known = view_of(np.full((100, 2), 0.5), p, np.arange(100) % 2, np.zeros(100))
     assert "deterministic_logging" not in by_name(of_models(known))

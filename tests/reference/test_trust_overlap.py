@@ -78,12 +78,14 @@ def test_weights_of_each_action_by_a_loop(case):
     assert (value > 4) == (case == "wrong")
     if case == "wrong":
         off = loop[worst][1]
-        assert found.sentence == (f"weights of action {worst} are off by {100 * off:+.1f}% (z = {loop[worst][0]:.2g}).")
+        assert found.sentence == (
+            f"the weights of action {worst} are off by {100 * off:+.1f}% (z = {loop[worst][0]:.2g})."
+        )
         assert (worst, found.level) == (1, "caution" if value <= 6 else "alarm")
         assert found.remedy == PROPENSITIES
     else:
         assert found.level == "ok"
-        assert found.sentence == f"the weights of no action are off by much (largest z {value:.2g})."
+        assert found.sentence == f"the weights of every action have about the expected mean (largest z {value:.2g})."
 
 
 def test_a_model_in_place_of_propensities_is_to_blame():
@@ -106,7 +108,7 @@ def test_weights_that_are_off_by_2_percent_are_not_off():
 def test_no_action_of_the_target_was_logged():
     view = view_of(all_on(2, 30, 3), np.full(30, 0.5), np.arange(30) % 2, np.zeros(30))
     found = checked("mean_weight_by_action", view)
-    assert found.sentence == "no action of the target was logged."
+    assert found.sentence == "no action of the policy was logged."
     right = view_of(all_on(1, 30, 2), np.full(30, 0.5), np.arange(30) % 2, np.zeros(30))
     assert checked("mean_weight_by_action", right).details["z"] == {1: 0.0}
 
@@ -161,7 +163,8 @@ def test_mean_weights_of_batches_by_a_loop(weighted):
     worst = max(used, key=lambda b: abs(z[b]))
     assert found.value == pytest.approx(adjusted(z[worst], len(used)), abs=1e-9)
     assert found.sentence == (
-        f"batch {'abcde'[worst]!r} has the mean weight furthest from 1 (z = {z[worst]:.3g} of {len(used)} batches)."
+        f"batch {'abcde'[worst]!r} has the mean weight furthest from 1 (z = {z[worst]:.3g}, the largest of "
+        f"{len(used)} batches)."
     )
 
 
@@ -189,7 +192,7 @@ def test_mass_on_actions_of_probability_0():
     view = view_of(np.full((20, 3), [0.25, 0.25, 0.5]), pi_b, np.arange(20) % 2, np.zeros(20))
     found = checked("unsupported_mass", view)
     assert (found.value, found.level) == (pytest.approx(0.25), "alarm")
-    assert found.sentence == "25% of the target's actions have logged probability 0."
+    assert found.sentence == "25% of the policy's actions have logged probability 0."
     assert found.details["forbidden"] == pytest.approx(0.25)
     assert found.details["never_logged"] == pytest.approx(0.5)
     assert found.remedy == CHECKS["unsupported_mass"].limits.remedy
@@ -197,13 +200,13 @@ def test_mass_on_actions_of_probability_0():
         "unsupported_mass", view_of(np.full((20, 3), [0.5, 0.5, 0.0]), pi_b, np.arange(20) % 2, np.zeros(20))
     )
     assert (calm.value, calm.level) == (0.0, "ok")
-    assert calm.sentence == "the logging policy can take every action that the target takes."
+    assert calm.sentence == "the logging policy can take every action of this policy."
 
 
 def test_mass_on_actions_that_never_came():
     view = view_of(np.full((40, 3), [0.45, 0.45, 0.1]), np.full(40, 0.5), np.arange(40) % 2, np.zeros(40))
     found = checked("unsupported_mass", view)
-    assert (found.value, found.sentence) == (pytest.approx(0.1), "10% of the target's actions were never logged.")
+    assert (found.value, found.sentence) == (pytest.approx(0.1), "10% of the policy's actions were never logged.")
     assert found.details == {
         "never_logged": pytest.approx(0.1),
         "shortfall": pytest.approx(0.1),
@@ -217,14 +220,16 @@ def test_a_mean_weight_below_1_is_mass_that_is_not_covered():
     view = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=w)
     found = checked("unsupported_mass", view)
     assert found.value == pytest.approx(0.3)
-    assert found.sentence == "about 30% of the target's mass is not covered by the log (mean weight 0.7 instead of 1)."
+    assert found.sentence == (
+        "about 30% of the policy's decisions are not covered by the log (mean weight 0.7 instead of 1)."
+    )
     error = 0.7 * 0.5 / math.sqrt(n)
     assert found.details["shortfall_error"] == pytest.approx(error)
     few = checked(
         "unsupported_mass", view_of(np.full((8, 2), 0.5), np.full(8, 0.5), np.arange(8) % 2, np.zeros(8), ratio=w[:8])
     )
     assert (few.value, few.details["shortfall"]) == (0.0, pytest.approx(0.3))
-    assert few.sentence == "no sign that the target takes actions which the logging policy never takes."
+    assert few.sentence == "no sign that the policy takes actions that the logging policy never takes."
     above = view_of(np.full((n, 2), 0.5), np.full(n, 0.5), np.arange(n) % 2, np.zeros(n), ratio=2 * w)
     assert (checked("unsupported_mass", above).value, checked("unsupported_mass", above).details["shortfall"]) == (
         0.0,
@@ -235,9 +240,7 @@ def test_a_mean_weight_below_1_is_mass_that_is_not_covered():
 def test_no_overlap_at_all():
     found = checked("unsupported_mass", view_of(all_on(2, 30, 3), np.full(30, 0.5), np.arange(30) % 2, np.zeros(30)))
     assert (found.value, found.level) == (1.0, "alarm")
-    assert found.sentence == (
-        "the target never takes an action that was logged: no overlap, its value is not identified."
-    )
+    assert found.sentence == ("no overlap: the policy never takes a logged action, so its value cannot be estimated.")
     part = view_of(np.full((4, 2), 0.5), np.full(4, 0.5), [0, 1, 0, 1], np.zeros(4), shown=np.ones(4))
-    assert checked("unsupported_mass", part).sentence == "the policy is known for the shown items only."
-    assert checked("mean_weight_by_action", part).sentence == "the policy is known for the shown items only."
+    assert checked("unsupported_mass", part).sentence == "the policy has probabilities only for the shown items."
+    assert checked("mean_weight_by_action", part).sentence == "the policy has probabilities only for the shown items."

@@ -93,7 +93,7 @@ def test_constant_propensities_are_tested_as_counts():
     assert found.value == pytest.approx(p)
     assert found.level == "alarm"
     assert found.sentence == (
-        f"actions were logged at other rates than their propensities: off by up to 20% (p = {p:.2g})."
+        f"actions were not logged at the rates of their propensities: off by up to 20% (p = {p:.2g})."
     )
     assert found.remedy == REMEDY
     assert found.details["method"] == "Pearson χ² by batch"
@@ -121,8 +121,8 @@ def test_batches_are_tested_one_by_one():
     assert found.details["batches"] == {b: pytest.approx(p) for b, p in each.items()}
     assert found.value == pytest.approx(3 * each["b"])
     assert found.sentence == (
-        f"actions were logged at other rates than their propensities in batch 'b': off by up to 20% "
-        f"(p = {3 * each['b']:.2g}); 1 of 3 batches fail at 0.001."
+        "actions were not logged at the rates of their propensities in batch 'b': off by up to "
+        f"20% (p = {3 * each['b']:.2g}); 1 of 3 batches fail at 0.001."
     )
     assert found.details["deviation"] == pytest.approx(0.2)
     calm = asked(mismatch, table([50, 50, 48, 52], np.full(4, 0.5), action=[0, 1] * 2, batch=[1, 1, 2, 2]))
@@ -214,7 +214,7 @@ def test_inverse_propensities_of_each_action_by_a_loop(kind, lost):
     sentence = f"{who} {was} logged {100 * off:.3g}% {more} often than {its} propensities say (p = {value:.2g})."
     known = kind == "eligible"
     if z < 0 and not known:
-        sentence += " If it was not always possible, say when it was with eligible=."
+        sentence += " If it was not always possible, name the rows where it was with eligible=."
     assert found.sentence == sentence
     assert found.level == ("alarm" if (known or z > 0) and value < 1e-4 else "caution")
     assert found.remedy == REMEDY

@@ -90,16 +90,16 @@ def test_rewards_of_the_latest_batches_by_a_loop(kind, last):
     assert found.value == pytest.approx(ratio if late else max(ratio, 1.0))
     assert late == (last < 0.1)
     assert found.sentence == (
-        f"rewards of the latest batches average {new:.4g}, of those before {old:.4g} ({100 * (ratio - 1):+.3g}%), and "
-        f"at their lowest before {lowest:.4g} (z = {z:.2g})."
+        f"rewards of the latest batches average {new:.4g}, those of earlier batches {old:.4g} "
+        f"({100 * (ratio - 1):+.3g}%), with a previous low of {lowest:.4g} (z = {z:.2g})."
     )
     assert found.level == ("alarm" if late and ratio < 0.5 else "caution" if late and ratio < 0.8 else "ok")
 
 
 def test_where_time_cannot_be_looked_at():
     no_batch = op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0])
-    assert rewards.maturity(no_batch).sentence == ("the log has no batches, so rewards cannot be looked at by time.")
-    assert rewards.maturity(maturity([0.5] * 3)[0]).sentence == "3 batches are too few to look at rewards by time."
+    assert rewards.maturity(no_batch).sentence == ("the log has no batches, so rewards cannot be compared over time.")
+    assert rewards.maturity(maturity([0.5] * 3)[0]).sentence == "3 batches are too few to compare rewards over time."
     assert rewards.maturity(maturity([0.5] * 4)[0]).ran
     none = "the mean reward before the latest batches is not positive."
     assert rewards.maturity(maturity([0.0] * 4)[0]).sentence == none

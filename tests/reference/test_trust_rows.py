@@ -122,8 +122,8 @@ def test_copies_of_rows_and_of_all_but_a_column():
     assert whole.value == pytest.approx(share)
     assert whole.details == {"z": pytest.approx(z), "column": None}
     assert whole.sentence == (
-        f"{100 * share:.3g}% of the rows are copies of another one: rows that agree in all else took the same action "
-        f"far more often than their propensities make likely (z = {z:.3g})."
+        f"{100 * share:.3g}% of rows are copies of another row: otherwise equal rows have the "
+        f"same action far more often than their propensities allow (z = {z:.3g})."
     )
     jittered = x[again].copy()
     jittered[300:, 2] += 1e-3
@@ -133,10 +133,10 @@ def test_copies_of_rows_and_of_all_but_a_column():
     assert near.details["column"] == "column 2"
     assert near.value == pytest.approx(share)
     assert near.sentence.startswith(
-        f"{100 * share:.3g}% of the rows are copies of another one but for column 'column 2':"
+        f"{100 * share:.3g}% of rows are copies of another row except in column 'column 2':"
     )
     clean = checked(op.BanditLog.from_arrays(x, d["a"], d["r"], d["p"]))
-    calm = "rows that are alike took the same action no more often than chance makes likely."
+    calm = "equal rows have the same action no more often than expected by chance."
     assert [f.sentence for f in clean.values()] == [calm, calm]
     assert [f.value for f in clean.values()] == [0.0, 0.0]
 
@@ -155,22 +155,22 @@ def test_copies_are_believed_beyond_four_standard_errors():
 
 def test_where_copies_are_not_looked_for():
     d = drawn(2, 60)
-    alike = "rows of a cluster may be alike; the standard error allows for it."
+    alike = "rows of a cluster may be equal; the standard error allows for it."
     clusters = checked(op.BanditLog.from_arrays(d["x"], d["a"], d["r"], cluster=np.arange(60) // 2))
     assert [f.sentence for f in clusters.values()] == [alike, alike]
     price = op.BanditLog.from_arrays(d["x"], d["x"], d["r"], np.ones(60), action_kind="continuous")
-    assert checked(price)["near_duplicates"].sentence == "looked for among labels only."
+    assert checked(price)["near_duplicates"].sentence == "this check is for actions that are labels."
     assert checked(price)["duplicates"].value == 0.0
     twice = np.r_[np.arange(60), np.arange(15)]
     doubled = op.BanditLog.from_arrays(
         d["x"][twice], d["x"][twice], d["r"][twice], np.ones(75), action_kind="continuous"
     )
     assert checked(doubled)["duplicates"].value == pytest.approx(15 / 75)
-    assert checked(doubled)["duplicates"].sentence == "20% of the rows repeat an earlier one."
+    assert checked(doubled)["duplicates"].sentence == "20% of rows repeat an earlier one."
     coarse = op.BanditLog.from_arrays(
         np.zeros(60), np.arange(60) % 19 * 1.0, d["r"], np.ones(60), action_kind="continuous"
     )
-    assert checked(coarse)["duplicates"].sentence == "contexts and actions repeat, so equal rows are to be expected."
+    assert checked(coarse)["duplicates"].sentence == "contexts and actions repeat, so equal rows are normal."
     third = op.BanditLog.from_arrays(
         np.zeros(60), np.arange(60) % 20 * 1.0, d["r"], np.ones(60), action_kind="continuous"
     )
@@ -197,9 +197,7 @@ def test_episodes_that_repeat():
     log = op.Trajectories.from_arrays(states[again], actions[again], rewards[again])
     whole, near = (checked_log(name, log) for name in ("duplicates", "near_duplicates"))
     assert (whole.name, whole.value) == ("duplicates", pytest.approx(5 / 25))
-    assert whole.sentence == "20% of the episodes repeat an earlier one step by step."
-    assert (near.name, near.sentence) == ("near_duplicates", "looked for in rows only.")
+    assert whole.sentence == "20% of episodes repeat an earlier one step by step."
+    assert (near.name, near.sentence) == ("near_duplicates", "this check is for single decisions.")
     coarse = op.Trajectories.from_arrays(np.arange(40).reshape(20, 2) % 3 * 1.0, actions, rewards)
-    assert checked_log("duplicates", coarse).sentence == (
-        "states repeat by nature, so equal episodes are to be expected."
-    )
+    assert checked_log("duplicates", coarse).sentence == ("states repeat, so equal episodes are normal.")

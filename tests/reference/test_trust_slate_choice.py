@@ -34,14 +34,14 @@ def test_slates_that_choose_are_not_evaluated():
     assert 80 <= apart <= 120
     first = kept.notes[-1]
     assert first.startswith("interaction '")
-    assert f"was chosen on {apart} slates, which no estimate uses" in first
+    assert f"was chosen on {apart} slates, which are not used for estimates" in first
     for folds in ([0, 1], (0, 1), np.zeros(2)):
-        with pytest.raises(UsageError, match="give folds= as a number"):
+        with pytest.raises(UsageError, match="folds= must be a number"):
             slots.settled(log, folds, 0)
     with pytest.raises(UsageError, match="needs logged propensities"):
         slots.settled(replace(log, propensity=None), 2, 0)
     small = log_of(frame_of(100, 4, x=np.zeros(100)), "auto", bare=True)
-    with pytest.raises(UsageError, match="of which there are 100 in all: too few"):
+    with pytest.raises(UsageError, match="100 slates are too few"):
         slots.settled(small, 2, 0)
 
 
@@ -57,11 +57,11 @@ def test_levels_at_which_slates_choose(monkeypatch):
     kept = slots.settled(log, 2, 5)
     apart = int(np.asarray(drawn(log.units, 0.25, 5)).sum())
     assert asked_at == [(apart, 0.2), (300 - apart, 0.1)]
-    assert kept.notes[-1] == f"interaction 'independent' was chosen on {apart} slates, which no estimate uses"
+    assert kept.notes[-1] == f"interaction 'independent' was chosen on {apart} slates, which are not used for estimates"
     says[0.1] = "cascade"
     wider = slots.settled(log, 2, 5)
     assert wider.interaction.name == "cascade"
-    assert wider.notes[-1].endswith(", and widened to 'cascade', on which rewards of the others depend")
+    assert wider.notes[-1].endswith(", and widened to 'cascade', because rewards of the other slates depend on it")
     says.update({0.2: "full"})
     assert slots.settled(log, 2, 5).interaction.name == "full"
 

@@ -86,14 +86,15 @@ def test_dependence_on_slots_left_out_by_a_loop(kind, effect):
         assert effect > 0
         higher = "higher" if z[top] > 0 else "lower"
         assert said.sentence == (
-            f"rewards that should not depend on position {names[top][0] + 1} do: they are {higher} where it shows "
-            f"{names[top][1]!r} (p = {found.p:.2g} over {rank} items and slots)."
+            f"rewards depend on position {names[top][0] + 1} although they should not: they are "
+            f"{higher} where it shows {names[top][1]!r} (p = {found.p:.2g} over {rank} items and "
+            "slots)."
         )
         assert (said.level, said.remedy) == ("caution", WIDER)
     else:
         assert effect == 0
         assert said.sentence == (
-            f"no sign that rewards depend on items of slots that were left out (p = {found.p:.2g})."
+            f"no sign that rewards depend on slots that interaction= leaves out (p = {found.p:.2g})."
         )
         assert said.level == "ok"
     assert said.details == {"position": names[top][0] + 1, "item": repr(names[top][1]), "z": found.z}
@@ -124,12 +125,12 @@ def test_which_items_are_looked_at():
 
 def test_where_no_slot_is_left_out():
     frame = frame_of(120, 1)
-    assert slots.finding(log_of(frame, "full")).sentence == ("rewards may depend on all slots: none is left out.")
+    assert slots.finding(log_of(frame, "full")).sentence == ("rewards may depend on all slots, so none is left out.")
     unknown = log_of(frame.drop(columns="p"), propensity=None)
     assert slots.finding(unknown).sentence == "propensities of the items were not logged."
     assert slots.finding(log_of(frame_of(120, 1, slots=1))).sentence == "slates have one slot."
     few = log_of(frame_of(12, 1))
-    assert slots.finding(few).sentence == "no slot that rewards leave out shows an item often enough."
+    assert slots.finding(few).sentence == "no slot that interaction= leaves out shows an item often enough."
     assert not CHECKS["left_out_slots"].limits.decides
 
 
@@ -204,7 +205,7 @@ def test_wider_interactions_by_a_loop(effect):
     chance = "more than chance." if value > 3.3 else "no more than chance."
     assert (value > 3.3) == (effect > 0)
     assert found.sentence == (
-        f"weights of {words} move the estimate by {gaps[worst].mean():+.3g}, {value:.2g} standard errors of that: "
+        f"weights of {words} move the estimate by {gaps[worst].mean():+.3g}, {value:.2g} standard errors, which is "
         f"{chance}"
     )
     sizes = [slots._size(view, logs) for logs in slots.wider(view.decisions).values()]
@@ -214,9 +215,11 @@ def test_wider_interactions_by_a_loop(effect):
 def test_which_interactions_are_wider():
     view, *_ = seen(200, "cascade")
     assert list(slots.wider(view.decisions)) == ["full"]
-    assert slots.bias(seen(200, "full")[0]).sentence == ("rewards may depend on all slots: there is nothing wider.")
+    assert slots.bias(seen(200, "full")[0]).sentence == (
+        "rewards may depend on all slots, so there is no wider assumption."
+    )
     few = slots.bias(seen(90, "independent")[0])
-    assert few.sentence == "too few slates follow the target over all slots to tell."
+    assert few.sentence == "too few slates follow the policy over all slots to tell."
     gone = np.full(600, -np.inf)
     assert slots._size(view, gone) == 0.0
     assert slots._size(view, np.full(600, 701.0)) == 0.0

@@ -149,8 +149,8 @@ def test_estimators_that_are_apart():
     assert found.details["reference"] == "DML"
     assert found.details["apart"] == pytest.approx(apart)
     assert found.sentence == (
-        f"DML and SNDR differ by {abs(z[worst]):.2g} standard errors of their difference, {apart:.2g} of the "
-        f"estimate's own (direct method: DM z = {z['DM']:.2g})."
+        f"DML and SNDR differ by {abs(z[worst]):.2g} standard errors of their difference, "
+        f"{apart:.2g} standard errors of the estimate (direct method: DM z = {z['DM']:.2g})."
     )
     assert apart > 1
     assert found.level == ("alarm" if p < 0.0001 else "caution" if p < 0.001 else "ok")
@@ -162,7 +162,7 @@ def test_a_distance_below_a_standard_error_is_a_note():
     given = estimates(DML=0 * BASE, IPW=noise + 0.8 * BASE.std() / math.sqrt(500))
     found = stability.disagreement(given, [named("DML"), named("IPW")])
     assert (found.level, found.value < 1e-4, found.details["apart"] < 1) == ("note", True, True)
-    assert found.sentence.endswith(" of the estimate's own.")
+    assert found.sentence.endswith(" standard errors of the estimate.")
     far = estimates(DML=0 * BASE, IPW=noise + 1.2 * BASE.std() / math.sqrt(500))
     assert stability.disagreement(far, [named("DML"), named("IPW")]).level == "alarm"
     other = stability.disagreement(far, [named("DML"), named("IPW")], named("IPW"))
@@ -252,7 +252,7 @@ def test_rewards_without_a_tail():
     ):
         assert checked("reward_tail", scored(np.asarray(reward, float))).sentence == why
     none = scored(np.arange(50.0), ratio=np.zeros(50))
-    assert checked("reward_tail", none).sentence == "there is no overlap, and so there are no scores."
+    assert checked("reward_tail", none).sentence == "there is no overlap, so there are no scores."
     assert CHECKS["reward_tail"].limits.decides
 
 

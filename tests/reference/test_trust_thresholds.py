@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from offpolicy.decide import replay_checks  # noqa: F401, it declares checks
 from offpolicy.kinds import label_checks, long_term  # noqa: F401, they declare checks
 from offpolicy.trust import CHECKS, Threshold
 from offpolicy.trust.finding import judged, not_applicable
@@ -48,7 +49,7 @@ TABLE = {
     "reward_maturity": (0.8, 0.5, "below", 0.001, ""),
     "smoothing_bias": (1.0, 4.0, "above", 0.001, ""),
     "break_at_policy": (4.0, INF, "above", 0.01, "d"),
-    "learned_from_log": (4.5, 4.5, "above", 0.001, "d"),
+    "learned_from_log": (3.0, 3.0, "above", 0.001, "d"),
     "label_balance": (0.002, 0.0001, "below", 0.002, "d"),
     "effective_labels": (30.0, 5.0, "below", None, "d"),
     "proxy_skill": (0.0, -INF, "below", None, "a"),
@@ -67,6 +68,10 @@ TABLE = {
     "left_out_slots": (0.003, -INF, "below", 0.003, ""),
     "interaction_bias": (3.3, 5.0, "above", 0.01, "d"),
     "marginal_ratios": (3.0, 5.0, "above", None, "dm"),
+    "learner_order": (0.5, INF, "above", None, ""),
+    "learner_stability": (0.2, INF, "above", None, "a"),
+    "replay_steps": (100.0, 30.0, "below", None, "d"),
+    "logging_change": (0.001, -INF, "below", 0.001, ""),
 }
 
 

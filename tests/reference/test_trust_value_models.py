@@ -40,7 +40,7 @@ def test_the_skill_of_a_value_model_by_a_loop():
     worse = view_of_steps(replace(s, q=s.q + 50.0))
     assert horizon.skill(worse.decisions) == -1.0
     assert horizon._skill(worse).sentence == (
-        "q explains none of the variance of R + γ v' inside the steps: a constant for each step does better."
+        "q explains none of the variance of R + γ v' inside the steps; a constant per step does better."
     )
     assert (horizon._skill(worse).level, horizon._skill(worse).remedy != "") == ("note", True)
     good = replace(s, v=np.zeros_like(s.v), q=s.reward + 0.01)
@@ -78,7 +78,7 @@ def test_the_efficiency_bound_of_episodes_by_a_loop():
     steps = [f.sentence for f in several(view, "reward_model_r2", "reward_model_calibration")]
     assert steps == ["judged step by step for episodes."] * 2
     slates = checked("efficiency_ratio", view_of_steps(s, kind="slates"))
-    assert slates.sentence == "rewards of one slate may go together, of which the bound knows nothing."
+    assert slates.sentence == "rewards of one slate may be correlated, which the bound ignores."
     plain = view_of_steps(s, q=False, discount=0.9)
     expected = [
         sum(0.9**t * np.prod(s.ratio[u][: t + 1]) * s.reward[unit == u][t] for t in range(s.lengths[u]))

@@ -43,8 +43,8 @@ def test_looking_back_softens_what_is_said_of_marginals():
     soft = marginals.softened(MARGINAL, 0.9)
     assert soft.level == "caution"
     assert soft.sentence == (
-        "they differ. The estimate looks back instead, by at most 4 steps, the last doubling of which moved it by 0.2 "
-        "standard errors beyond chance."
+        "they differ. The estimate looks back instead, by at most 4 steps; the last doubling of "
+        "that number moved it by 0.2 standard errors beyond chance."
     )
     for f, share in (
         (MARGINAL, 0.8), (replace(MARGINAL, level="caution"), 0.9), (replace(MARGINAL, details={}), 0.9),

@@ -45,7 +45,7 @@ def test_every_figure_of_plain_weights():
     size = w.sum() ** 2 / (w**2).sum()
     assert found["effective_sample_size"].value == pytest.approx(size)
     assert found["effective_sample_size"].sentence == (
-        f"the weights leave as much information as {size:.3g} of 240 units."
+        f"after weighting, the log is worth about {size:.3g} of its 240 units."
     )
     assert found["effective_sample_size"].details == {"share": pytest.approx(size / 240), "units": 240.0}
     assert found["largest_weight"].value == pytest.approx(w.max())
@@ -53,16 +53,16 @@ def test_every_figure_of_plain_weights():
     assert found["largest_weight"].details == {}
     share = w.max() / w.sum()
     assert found["largest_weight_share"].value == pytest.approx(share)
-    assert found["largest_weight_share"].sentence == f"one unit carries {100 * share:.3g}% of the total weight."
+    assert found["largest_weight_share"].sentence == f"a single unit carries {100 * share:.3g}% of the total weight."
     top = sum(sorted(w)[-2:]) + 0.4 * sorted(w)[-3]
     assert found["top_share"].value == pytest.approx(top / w.sum())
     assert found["top_share"].sentence == (
-        f"the heaviest 1% of the units with a positive weight carry {100 * top / w.sum():.3g}% of it."
+        f"the heaviest 1% of the units with a positive weight carry {100 * top / w.sum():.3g}% of the total."
     )
     earned = np.abs(w * d["r"])
     assert found["top_unit_share"].value == pytest.approx(earned.max() / earned.sum())
     assert found["top_unit_share"].sentence == (
-        f"one unit carries {100 * earned.max() / earned.sum():.3g}% of the weighted rewards."
+        f"a single unit carries {100 * earned.max() / earned.sum():.3g}% of the weighted rewards."
     )
     mean = found["mean_weight"]
     error = w.std() / math.sqrt(240)
@@ -79,7 +79,7 @@ def test_every_figure_of_plain_weights():
 def test_large_sizes_are_counted_in_whole_units():
     _, view = world(pi=np.full((240, 3), 1 / 3), p=np.full(240, 1 / 3))
     found = by_name(of_weights(view))
-    assert found["effective_sample_size"].sentence == "the weights leave as much information as 240 of 240 units."
+    assert found["effective_sample_size"].sentence == "after weighting, the log is worth about 240 of its 240 units."
     assert overlap._amount(100.0) == "100"
     assert overlap._amount(99.94) == "99.9"
     assert overlap._amount(1234.5) == "1,234"
@@ -95,7 +95,7 @@ def test_units_of_clusters():
     size = sums.sum() ** 2 / (sums**2).sum()
     found = by_name(of_weights(view))
     assert found["effective_sample_size"].sentence == (
-        f"the weights leave as much information as {size:.3g} of 80 clusters."
+        f"after weighting, the log is worth about {size:.3g} of its 80 clusters."
     )
     same = np.repeat(w[:80], 3)
     alone = math.sqrt(((same - same.mean()) ** 2).sum()) / 240
@@ -155,7 +155,9 @@ def test_what_one_unit_carries():
     assert overlap.unit_share(view, w) == pytest.approx(max(weight * w) / total)
     assert math.isnan(overlap.unit_share(view, np.zeros(3)))
     none = view_of(np.full((3, 2), 0.5), np.full(3, 0.5), [0, 1, 1], [3.0, 0.0, 2.0], ratio=np.zeros(3))
-    assert by_name(of_weights(none))["largest_weight_share"].sentence == ("one unit carries none of the total weight.")
+    assert by_name(of_weights(none))["largest_weight_share"].sentence == (
+        "a single unit carries none of the total weight."
+    )
 
 
 def test_rewards_of_two_values_as_in_the_whole_log():
@@ -167,7 +169,7 @@ def test_rewards_of_two_values_as_in_the_whole_log():
     size = (count @ w) ** 2 / (count @ w**2) * (count @ each) ** 2 / (count @ each**2)
     share, words = overlap._rewards_on_one(view)
     assert share == pytest.approx(min(count.sum() / size, 1.0))
-    assert words == "with rewards as in the whole log, one unit would carry"
+    assert words == "with rewards as in the whole log, a single unit would carry"
     plenty = view_of(
         np.full((90, 2), 0.5), np.full(90, 0.5), np.arange(90) % 2, np.arange(90) % 3 == 0, ratio=np.ones(90)
     )
@@ -196,7 +198,10 @@ def test_the_tail_of_the_weights(case):
         assert found.sentence == "too few different weights to judge their tail."
         return
     if case == "levels":
-        assert (found.value, found.sentence) == (-math.inf, "the weights take few levels: they have no tail.")
+        assert (found.value, found.sentence) == (
+            -math.inf,
+            "the weights have few different values, so they have no tail.",
+        )
         return
     k = tail_index(w)
     sure = surely_above(k, exceedances(n))
@@ -205,8 +210,8 @@ def test_the_tail_of_the_weights(case):
     seen = w.max() / w.sum() > min(0.05, 0.3 * n**-0.3)
     ends = {
         "heavy": " (their mean needs k < 0.7).", "bounded": ", and no weight can exceed 1e+07.",
-        "light": ", but no unit carries as much weight as such a tail would give it.",
-        "hidden": ", but no unit carries as much weight as such a tail would give it.",
+        "light": ", but no unit has as much weight as such a tail would give it.",
+        "hidden": ", but no unit has as much weight as such a tail would give it.",
     }[case]  # fmt: skip
     assert seen == (case in {"heavy", "bounded"})
     assert found.sentence == f"the tail of the weights has a Pareto index of {k:.2f}{ends}"

@@ -22,15 +22,21 @@ NONE = not_applicable("balance", "no columns.")
 
 def test_findings_in_order_and_in_words():
     found = Findings([OK, CAUTION, ALARM, NOTE, NONE])
-    assert [f.name for f in found.worst()] == ["largest_weight_share", "near_duplicates"]
-    assert (len(found), next(iter(found)), "balance" in found, "x" in found) == (5, "duplicates", True, False)
+    assert [f.name for f in found.worst()] == ["weights", "duplicates"]
+    assert (list(found), "balance" in found, "x" in found) == (["duplicates", "weights", "balance"], True, False)
+    assert found.statistics == [OK, CAUTION, ALARM, NOTE, NONE]
+    assert found["duplicates"].statistics == (OK, CAUTION)
+    assert (found["duplicates"].speaker, found["duplicates"]["duplicates"]) == (CAUTION, OK)
+    assert (found["weights"].speaker, found["top_share"]) == (ALARM, NOTE)
+    assert (found["weights"].sentence, found["weights"].value, found["weights"].limits) == (
+        ALARM.sentence, ALARM.value, ALARM.limits
+    )  # fmt: skip
+    with pytest.raises(KeyError, match="'weights' has no statistic 'balance'"):
+        found["weights"]["balance"]
     with pytest.raises(KeyError, match="no check is called 'duplicate'"):
         found["duplicate"]
     starts = [str(f).split(":")[0] for f in found.values()]
-    assert starts == [
-        "ok      duplicates", "CAUTION near_duplicates", "ALARM   largest_weight_share", "note    top_share",
-        "not run balance",
-    ]  # fmt: skip
+    assert starts == ["CAUTION duplicates", "ALARM   weights", "not run balance"]
     assert (OK.ran, NONE.ran, float(CAUTION)) == (True, False, 0.005)
     assert repr(found) == str(found)
     lines = wrapped(Finding("duplicates", 1.0, "alarm", "word " * 30, "act " * 40))
@@ -43,28 +49,30 @@ def test_findings_in_order_and_in_words():
     full = Finding("duplicates", 1.0, "alarm", f"{'s' * 80} {'t' * 92} u", f"{'a' * 90} {'b' * 90} c")
     assert [len(line) for line in wrapped(full)] == [100, 100, 9, 100, 100, 11]
     page = found._repr_html_()
-    assert page.index("largest_weight_share") < page.index("near_duplicates") < page.index("duplicates</td>")
+    assert page.index("weights</td>") < page.index("duplicates</td>") < page.index("balance</td>")
     assert "some &amp; more." in page.lower()
 
 
 def test_findings_by_policy_and_name():
     d = Diagnostics(Findings([OK]), {"a": Findings([CAUTION]), "b": Findings([ALARM, judged("duplicates", 1.0, "x")])})
-    assert d["a", "duplicates"].value == 0.0
+    assert d["a", "duplicates"].value == CAUTION.value  # of the log and of the policy together
+    assert d["a", "duplicates"].statistics == (CAUTION, OK)
     assert d["b", "duplicates"].value == 1.0
     assert d["a"]["near_duplicates"] is CAUTION
-    assert d["duplicates"] is OK
+    assert d["duplicates"].statistics == (OK,)
     with pytest.raises(
         KeyError, match=r"name the policy as well: \[policy, 'near_duplicates'\]\. Policies: \['a', 'b'\]"
     ):
         d["near_duplicates"]
     with pytest.raises(KeyError, match="no policy or check is called 'c'"):
         d["c"]
-    assert [f.name for f in d] == ["duplicates", "near_duplicates", "largest_weight_share", "duplicates"]
+    assert [f.name for f in d] == ["duplicates", "duplicates", "weights", "duplicates"]
     rows = d.rows()
     assert [row["policy"] for row in rows] == [None, "a", "b", "b"]
     assert rows[1] == {
-        "policy": "a", "name": "near_duplicates", "value": 0.005, "level": "caution", "ran": True,
-        "sentence": "some & more.", "remedy": CAUTION.remedy, "details": {},
+        "policy": "a", "name": "duplicates", **(said := {"value": 0.005, "level": "caution", "ran": True,
+        "sentence": "some & more.", "remedy": CAUTION.remedy}), "statistic": "near_duplicates",
+        "statistics": [{"name": "near_duplicates", **said, "details": {}}],
     }  # fmt: skip
     assert list(d.frame()) == ["policy", "name", "value", "level", "sentence", "remedy"]
     assert str(d).split("\n\n")[0] == f"The log\n{Findings([OK])}"
@@ -72,7 +80,7 @@ def test_findings_by_policy_and_name():
     assert str(Diagnostics(Findings([]), {"a": Findings([OK])})).startswith("Policy 'a'")
     single = Diagnostics(Findings([OK]), {"a": Findings([CAUTION])})
     assert single["near_duplicates"] is CAUTION
-    assert single["duplicates"] is OK
+    assert single["duplicates"].statistics == (CAUTION, OK)
     assert "<b>The log</b>" in d._repr_html_()
     assert "The log" not in Diagnostics(Findings([]), {"a<": Findings([OK])})._repr_html_()
     assert "<b>a&lt;</b>" in Diagnostics(Findings([]), {"a<": Findings([OK])})._repr_html_()
@@ -155,8 +163,14 @@ def test_reasons_that_follow_from_an_assumption(options, expected):
         (False, 0.99, "bandit", False, "gamma= must be a number of at least 1. Got 0.99 instead."),
         (False, 1e6, "bandit", False, "gamma= must be a number of at least 1. Got 1000000.0 instead."),
         (False, "2", "bandit", False, "gamma= must be a number of at least 1. Got '2' instead."),
-        (False, 2, "bandit", True, "gamma= bounds the odds of labels. These actions are numbers: leave gamma= out."),
-        (False, 2, "slates", False, "gamma= works for single decisions only. Leave it out for episodes."),
+        (
+            False,
+            2,
+            "bandit",
+            True,
+            ("gamma= bounds the odds of labels, but these actions are numbers. Leave gamma= out."),
+        ),
+        (False, 2, "slates", False, "gamma= works only for single decisions. Leave it out for episodes."),
     ],
 )
 def test_declarations_that_cannot_be_meant(randomized, gamma, kind, continuous, why):

@@ -31,7 +31,7 @@ class Judged(Ev):
             log=SimpleNamespace(
                 unit_kind=kind_called("bandit"), space=space_of(None), propensity=None,
                 names=SimpleNamespace(cluster="user_id"),
-                layout=SimpleNamespace(is_single=not episodes),
+                layout=SimpleNamespace(is_single=not episodes), is_weighted=False,
             ),
         )  # fmt: skip
 
@@ -40,5 +40,5 @@ CALM = judged("duplicates", 0.0, "no copies.")
 COPIES = judged("duplicates", 0.005, "half a percent are copies.")
 MANY = judged("duplicates", 0.5, "half are copies.")
 FEW = judged("effective_sample_size", 5.0, "five units are left.")
-SHARE = judged("largest_weight_share", 0.4, "one unit carries 40%.")
+SHARE = judged("largest_weight_share", 0.4, "a single unit carries 40%.")
 ADVICE = judged("top_share", 0.5, "half on the heaviest.")

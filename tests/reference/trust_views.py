@@ -79,7 +79,7 @@ def view_of(
         folds=SimpleNamespace(scored=lambda split, repeat: None),
         reach=lambda target, split: where,
         behavior=lambda split, repeat: SimpleNamespace(raised=raised),
-        cells=cells, behavior_given=False, columns=columns, specs=SimpleNamespace(model=None),
+        cells=cells, behavior_given=False, columns=columns, specs=SimpleNamespace(model=None, is_given=False),
     )  # fmt: skip
     return View(problem, SimpleNamespace(shown=shown, name="policy"), split, None if q is None else split)
 

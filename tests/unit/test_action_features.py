@@ -58,13 +58,13 @@ def test_arrays_and_unnamed_features():
 
 REFUSED = {
     "no such column": (["gender"], "no such column.*genre"),
-    "varies": (["r2"], "row 3: action 'a' has 5.0, and 2.0 elsewhere.*context="),
-    "also context": (["x"], "context= and in action_features="),
+    "varies": (["r2"], "row 3: action 'a' has 5.0, but 2.0 in other rows.*context="),
+    "also context": (["x"], "both context= and action_features="),
     "action missing": (pd.DataFrame({"song": ["a", "b"], "g": [1, 2]}), "no row for action 'c'"),
     "twice": (pd.DataFrame({"song": ["a", "b", "c", "a"], "g": [1, 2, 3, 4]}), "'a' has 2 rows"),
     "no key": (pd.DataFrame({"item": ["a"], "g": [1]}), "no column 'song'"),
     "shape": (np.ones((2, 1)), r"3 actions.*\(2, 1\)"),
-    "ragged": ({"a": (1, 2), "b": (1,), "c": (1, 2)}, "action 'b' has other features than 'a'"),
+    "ragged": ({"a": (1, 2), "b": (1,), "c": (1, 2)}, "action 'b' and action 'a' have different features"),
     "infinite": ({"a": np.inf, "b": 1.0, "c": 1.0}, "infinite"),
 }
 
@@ -83,7 +83,7 @@ def test_columns_cannot_tell_of_actions_never_logged():
 
 def test_a_scan_refuses_a_column_that_varies():
     log = op.scan(FRAME.assign(r2=[1.0, 2.0, 3.0, 5.0]), **ROLES, action_features=["r2"], way="stream")
-    with pytest.raises(DataError, match=r"'r2' is no feature of the action.*'a' has"):
+    with pytest.raises(DataError, match=r"'r2' is not a feature of the action.*'a' has"):
         op.evaluate(log, op.policies.Fixed("a"))
 
 
@@ -96,7 +96,7 @@ def cells_of(ratio, **columns):
         pd.DataFrame({"song": table.song, "r": 0.0}),
         context=None, action="song", reward="r", action_features=table,
     )  # fmt: skip
-    return ratio.for_log(log)
+    return ratio.cells(log)
 
 
 def test_numbers_are_cut_at_quantiles_over_actions_and_equal_values_stay_together():
@@ -128,7 +128,7 @@ def test_sums_over_cells_are_loops():
 
 WRONG = {
     "unknown": (op.CoarseRatio(["genr"]), "no action feature 'genr'.*genre"),
-    "bins of another": (op.CoarseRatio(["genre"], bins={"length": 3}), "'length', which makes"),
+    "bins of another": (op.CoarseRatio(["genre"], bins={"length": 3}), "'length', which is not among"),
     "class": (op.CoarseRatio, "Give an instance"),
     "word": ("coarse", "'exact', 'auto'"),
 }

@@ -113,7 +113,7 @@ def test_a_table_of_predictions_learns_nothing_from_more_rows():
 
 def test_where_decisions_are_drawn_evenly_more_exploration_is_said_to_be_useless():
     even = advice_of([0], 1500, 1.0)[0]
-    assert "More exploration would not make it narrower." in str(even)
+    assert "More exploration would not make the interval narrower." in str(even)
     assert "% more" not in str(even)
     assert "% more" in str(advice_of([0], 1500, 0.2)[0])
 
@@ -148,6 +148,22 @@ def test_episodes_are_counted():
     plan = advice["policy"].plan(0)
     assert 600 < plan.rows <= 801
     assert 0.7 * plan.width < plan.low < plan.width < plan.high < 1.6 * plan.width
+
+
+def test_episodes_of_the_policy_itself_are_the_other_way():
+    """Of the logging policy they are worth what logged ones are, or a little less: no model averages over actions."""
+    rng = np.random.default_rng(1)
+    states, actions = rng.integers(3, size=(400, 2)), rng.integers(2, size=(400, 2))
+    log = op.Trajectories.from_arrays(
+        states, actions, actions + rng.normal(size=(400, 2)), propensities=np.full((400, 2), 0.5)
+    )
+    same, other = (
+        op.advise(log, lambda s, p=p: np.tile([1 - p, p], (len(s), 1)), width=0.1)["policy"] for p in (0.5, 0.95)
+    )
+    assert same.plan(0).rows < same.run_itself + 400 < 1.3 * same.plan(0).rows
+    assert other.run_itself < 0.6 * other.plan(0).rows
+    assert "Or run the policy itself: " in "\n".join(other.lines("episodes", 400))
+    assert op.advise(log, lambda s: np.full((len(s), 2), 0.5), width=10.0)["policy"].run_itself == 0
 
 
 def test_baskets_of_a_later_log_may_be_larger_than_any_of_this_one():

@@ -110,7 +110,7 @@ BAD_COLUMNS = [
     ({}, {"actions": ["a", "b"]}, ["'ad'", "row 3", "'c'", "actions="]),
     ({"user": [1, NAN, 2, 2]}, {"cluster": "user"}, ["'user'", "row 1", "drop"]),
     ({"hour": [0, 0, None, 1]}, {"batch": "hour"}, ["'hour'", "row 2", "drop"]),
-    ({"w": [1.0, -1.0, 1.0, 1.0]}, {"weight": "w"}, ["'w'", "row 1", "≥ 0"]),
+    ({"w": [1.0, -1.0, 1.0, 1.0]}, {"weight": "w"}, ["'w'", "row 1", "at least 0"]),
     ({"w": [0.0] * 4}, {"weight": "w"}, ["'w'", "every weight is 0"]),
     ({"w": [1.0, NAN, 1.0, 1.0]}, {"weight": "w"}, ["'w'", "row 1"]),
     ({"k": [1, 2, 0, 1]}, {"count": "k"}, ["'k'", "row 2", "1, 2, 3"]),

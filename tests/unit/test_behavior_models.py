@@ -174,7 +174,7 @@ def test_an_agent_that_explores_is_fitted_by_its_floor():
     actions = (rng.random((n, steps)) < right).astype(int)
     log = Trajectories.from_arrays(states, actions, np.ones((n, steps)), labels=[0, 1])
     ev = evaluate(log, lambda s: np.full((len(s), 2), 0.5), estimators=["IPW"])
-    assert "share of actions at random" in " ".join(ev["IPW"].notes)
+    assert "share of random actions" in " ".join(ev["IPW"].notes)
     made = ev.problem.columns["pi_b", "full", 0]
     truth = np.where(actions == 1, right, 1 - right).reshape(-1)
     # A logit alone gives the rarest actions a fraction of their probability.

@@ -153,6 +153,21 @@ def test_a_column_that_knows_the_reward_is_refused(kind):
     assert ev.verdict().level == "insufficient evidence"
 
 
+@pytest.mark.parametrize(("included", "level"), [(True, "caution"), (False, "ok")])
+def test_a_column_that_counts_clicks_so_far_is_asked_about(included, level, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"user": rng.integers(500, size=4000), "a": rng.integers(2, size=4000), "p": 0.5})
+    frame["r"] = (rng.random(4000) < 0.2) * 1
+    frame["clicks"] = frame.groupby("user").r.cumsum() - (0 if included else frame.r)
+    roles = {"context": ["clicks"], "action": "a", "reward": "r", "propensity": "p"}
+    frame.to_parquet(tmp_path / "log.parquet")
+    scan = op.scan(tmp_path / "log.parquet", **roles, way="stream", chunk_rows=900)
+    for log in (op.BanditLog.from_frame(frame, **roles), scan):
+        found = op.evaluate(log, "always:1", estimators=["SNIPW"]).diagnostics["leaks"]
+        assert found.level == level
+        assert ("rows in which the context column 'clicks' is 0 has a reward" in found.sentence) == included
+
+
 # -- copies ----------------------------------------------------------------------------------------
 
 
@@ -164,7 +179,7 @@ def test_copies_exact_and_jittered():
     assert exact["duplicates"].value == pytest.approx(200 / 2200)
     near = again.assign(v=again["v"] + 0.01 * rng.normal(size=200))
     found = checked(pd.concat([frame, near], ignore_index=True))
-    assert found["duplicates"].level == "ok"
+    assert found["duplicates"]["duplicates"].level == "ok"
     assert found["near_duplicates"].level == "alarm"
     assert found["near_duplicates"].details["column"] == "v"
     assert checked(frame)["near_duplicates"].level == "ok"

@@ -44,7 +44,7 @@ def test_evaluate_a_csv_prints_the_estimates_and_writes_json(log_file, tmp_path,
     assert "new" in text
     assert "DML" in text
     result = json.loads(out.read_text())
-    assert result["schema"] == "offpolicy.evaluation.result/4"
+    assert result["schema"] == "offpolicy.evaluation.result/5"
     rows = {(r["policy"], r["estimator"]): r for r in result["estimates"]}
     frame = pd.read_csv(log_file)
     expected = (frame["click"] * (frame["ad"] == "b") / 0.5).mean()

@@ -62,7 +62,7 @@ def test_select_keeps_the_logging_policy_with_another_exit_code(log, tmp_path, c
     page = tmp_path / "choice.html"
     asked = ["--policy", "wrong=wrong", "--estimator", "IPW", "--report", str(page)]
     assert main(["select", str(log), *FLAGS, *asked]) == 4
-    assert "Keep the logging policy" in capsys.readouterr().out
+    assert "Keep the current policy" in capsys.readouterr().out
     assert "What to adopt" in page.read_text("utf-8")
 
 
@@ -70,7 +70,7 @@ def test_select_goes_by_the_metric_that_is_named(log, capsys):
     flags = ["--context", "x", "--action", "a", "--reward", "r,cost", "--propensity", "p"]
     asked = ["--policy", "right=right", "--policy", "wrong=wrong", "--estimator", "IPW"]
     assert main(["select", str(log), *flags, *asked]) == 1
-    assert "by which of the metrics r, cost" in capsys.readouterr().err
+    assert "the metric that decides, one of r, cost" in capsys.readouterr().err
     assert main(["select", str(log), *flags, *asked, "--metric", "price"]) == 1
     assert "the metrics are r, cost" in capsys.readouterr().err
     less = ["--metric", "cost", "--minimize"]
@@ -83,10 +83,10 @@ def test_select_goes_by_the_metric_that_is_named(log, capsys):
 def test_learn_goes_by_the_metric_that_is_named(log, capsys):
     flags = ["--context", "x", "--action", "a", "--reward", "r,cost", "--propensity", "p"]
     assert main(["learn", str(log), *flags]) == 1
-    assert "by which of the metrics r, cost" in capsys.readouterr().err
+    assert "the metric that decides, one of r, cost" in capsys.readouterr().err
     asked = ["--metric", "cost", "--minimize", "--max-depth", "0", "--reward-model", "linear"]
     assert main(["learn", str(log), *flags, *asked]) == 0
-    assert "less is better" in capsys.readouterr().out
+    assert "lower is better" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_learn_prints_rules_and_writes_them(log, parts, tmp_path, capsys):
         assert main(["learn", str(source), *FLAGS, *asked, *written]) == 0
         said = capsys.readouterr().out
         assert "honest value" in said
-        assert "which flatters it by" in said
+        assert "too optimistic" in said
         trees.append(tree.read_text("utf-8"))
     assert trees[0] == trees[1]
     policy = TreePolicy.from_json(trees[0]).bind((0, 1))
@@ -121,13 +121,16 @@ def test_learn_prints_rules_and_writes_them(log, parts, tmp_path, capsys):
     assert sql.read_text("utf-8").startswith("CASE")
     assert "The learned policy" in page.read_text("utf-8")
     asked = ["--policy", f"tree={tree}", "--estimator", "IPW", "--gate", "lift > 0"]
-    assert main(["evaluate", str(log), *FLAGS, *asked]) == 0
+    assert main(["evaluate", str(log), *FLAGS, *asked]) == 1
+    assert "'tree' was learned from these very rows" in capsys.readouterr().err
+    fresh.to_csv(tmp_path / "fresh.csv", index=False)
+    assert main(["evaluate", str(tmp_path / "fresh.csv"), *FLAGS, *asked]) == 0
 
 
 def test_learn_is_not_for_episodes(log, capsys):
     flags = ["--episode", "x", "--step", "a", "--action", "a", "--reward", "r"]
     assert main(["learn", str(log), *flags]) == 1
-    assert "not for episodes" in capsys.readouterr().err
+    assert "not on episodes" in capsys.readouterr().err
 
 
 def test_advise_reads_many_files_as_it_reads_one(log, parts, capsys):

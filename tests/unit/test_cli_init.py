@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from offpolicy.cli import main
 from offpolicy.cli.guess import guess
 from offpolicy.cli.init import ColumnFacts, facts_of
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def ads(n: int = 400) -> pd.DataFrame:
@@ -57,12 +54,101 @@ def test_a_share_that_is_no_propensity_stays_in_the_context() -> None:
 
 
 def test_a_propensity_out_of_range_is_none() -> None:
-    assert "propensity" not in roles(ads().assign(p=lambda d: 100 * d["p"] + 0.5))[0]
+    found, _ = roles(ads().assign(p=lambda d: 1000 * d["p"]))
+    assert "propensity" not in found
+    found, _ = roles(ads().assign(p=lambda d: 1 + d["p"]))  # not near the number of actions, in percent either
+    assert "propensity" not in found
+    assert "p" not in found["context"]
+
+
+def test_a_propensity_in_percent_is_one_and_no_context(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = ads().assign(p_pct=lambda d: 100 * d["p"]).drop(columns="p")
+    found, _ = roles(frame)
+    assert (found["propensity"], found["propensity_unit"]) == ("p_pct", "percent")
+    assert "p_pct" not in found["context"]
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    ads().to_csv(tmp_path / "plain.csv", index=False)
+    values = []
+    for name in ("log", "plain"):
+        run = tmp_path / f"{name}.toml"
+        assert main(["init", str(tmp_path / f"{name}.csv"), "--output", str(run)]) == 0
+        out = str(tmp_path / f"{name}.json")
+        assert main(["evaluate", str(run), "--estimator", "IPW", "--json", out]) == 0
+        values.append(json.loads(Path(out).read_text())["estimates"][0]["value"])
+    assert values[0] == pytest.approx(values[1])
+    capsys.readouterr()
+    flags = [
+        "--context",
+        "age",
+        "--action",
+        "ad",
+        "--reward",
+        "click",
+        "--propensity",
+        "p",
+        "--policy",
+        "uniform=uniform",
+    ]
+    assert main(["evaluate", str(tmp_path / "plain.csv"), *flags, "--propensity-unit", "percent"]) == 1
+    assert "look like probabilities" in capsys.readouterr().err
+
+
+def test_times_in_another_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    days = pd.date_range("2026-01-01", periods=400, freq="3h")
+    frame = ads().assign(shown_at=days.strftime("%d.%m.%Y %H:%M"))
+    found, _ = roles(frame)
+    assert (found["time"], found["time_format"]) == ("shown_at", "%d.%m.%Y %H:%M")
+    few = ads().assign(shown_at=(pd.Series(["01/02/2026", "03/02/2026"] * 200)))  # the day or the month may come first
+    made = guess(facts_of(few))
+    assert "time" not in made.roles
+    assert any("--time-format" in line for line in made.advice)
+    path = tmp_path / "log.csv"
+    frame.to_csv(path, index=False)
+    flags = ["--context", "age", "--action", "ad", "--reward", "click", "--propensity", "p", "--time", "shown_at"]
+    assert main(["check", str(path), *flags]) == 1
+    assert "--time-format" in capsys.readouterr().err
+    answers = []
+    for engine in ([], ["--engine", "duckdb"]):
+        assert main(["check", str(path), *flags, "--time-format", "%d.%m.%Y %H:%M", *engine]) in {0, 3}
+        answers.append(capsys.readouterr().out)
+    assert "batches" in answers[0]
+    assert answers[0] == answers[1]
+    run = tmp_path / "run.toml"
+    assert main(["init", str(path), "--output", str(run)]) == 0
+    assert tomllib.loads(run.read_text())["time_format"] == "%d.%m.%Y %H:%M"
+
+
+def test_json_as_text_is_left_out() -> None:
+    made = guess(facts_of(ads().assign(extra=['{"a": 1}', "[1, 2]"] * 200)))
+    assert "extra" in made.left_out
+    assert "JSON" in made.why["extra"]
+
+
+def test_labels_that_differ_by_spaces_or_case_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = ads()
+    frame.loc[::7, "ad"] = frame.loc[::7, "ad"] + " "
+    made = guess(facts_of(frame))
+    assert any("spaces or letter case" in line and "'sport '" in line for line in made.advice)
+    assert not any("spaces" in line for line in guess(facts_of(ads())).advice)
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    flags = ["--context", "age", "--action", "ad", "--reward", "click", "--propensity", "p"]
+    main(["check", str(tmp_path / "log.csv"), *flags])
+    assert "labels of 'ad' differ only by spaces or letter case" in capsys.readouterr().err
+
+
+def test_a_column_that_tells_the_action_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = ads().assign(slot=lambda d: d["ad"].map({"music": 3, "sport": 1, "travel": 2}), hour=np.arange(400) % 24)
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    assert main(["init", str(tmp_path / "log.csv"), "--output", str(tmp_path / "run.toml")]) == 0
+    said = capsys.readouterr().out
+    assert "slot tells the ad" in said
+    context = tomllib.loads((tmp_path / "run.toml").read_text())["context"]
+    assert context == ["age", "device", "hour"]
 
 
 def test_implausible_propensities_are_pointed_out() -> None:
     made = guess(facts_of(ads().assign(p=0.01)))
-    assert any("1 / p" in line for line in made.advice)
+    assert any("1/p" in line for line in made.advice)
 
 
 def test_probability_columns_of_a_policy_and_of_the_log() -> None:

@@ -73,9 +73,9 @@ def test_typos_go_by_distance() -> None:
     ("change", "more", "said"),
     [
         ({"r": ["yes", "no"] * 200}, [], "--success yes"),
-        ({"r": ["yes", "no"] * 200}, ["--success", "yess"], "never holds it. Did you mean 'yes'?"),
+        ({"r": ["yes", "no"] * 200}, ["--success", "yess"], "has no such value. Did you mean 'yes'?"),
         ({"ad": np.linspace(0, 1, 400)}, [], "cut the quantity into a few ranges"),
-        ({}, ["--time", "x"], "holds numbers"),
+        ({}, ["--time", "x"], "is numeric"),
         ({}, ["--time", "ad"], "are not dates in a format offpolicy reads (first: row 0"),
         ({}, ["--time", "day"], "no column 'day'"),
     ],
@@ -152,7 +152,7 @@ def test_success_words_caps_and_days_are_the_same_by_an_engine(
         assert found[0][0] == pytest.approx(own, rel=1e-9)
         said = capsys.readouterr().err
         if "--cap-reward" in more:
-            assert said.count(f"{(log['r'] > 3.5).sum():,} of 400 rewards are above 3.5") == 2
+            assert said.count(f"{(log['r'] > 3.5).sum():,} of 400 rewards were above 3.5") == 2
     assert found[0][1] == "day of day"
 
 
@@ -254,8 +254,8 @@ def test_earlier_rows_train_and_later_ones_are_evaluated(log: pd.DataFrame, caps
     for wrong, said in (
         (["--train-before", "2026-01-11"], "needs --time"),
         (["--time", "day", "--train-before", "soon"], "write a date"),
-        (["--time", "day", "--train-before", "2036-01-11"], "no row lies from it on"),
-        (["--time", "day", "--train-before", "2026-01-11", "--engine", "duckdb"], "read whole"),
+        (["--time", "day", "--train-before", "2036-01-11"], "no row is on or after that date"),
+        (["--time", "day", "--train-before", "2026-01-11", "--engine", "duckdb"], "read into memory"),
     ):
         assert evaluate(*wrong) == 1
         assert said in capsys.readouterr().err

@@ -151,7 +151,7 @@ def test_what_cannot_be_refitted_says_so():
     with pytest.raises(PolicyError, match="not a policy over numbers"):
         op.evaluate(prices, {"p": CrossFitted(LinearRegression())}, estimators=["IPW"])
     episodes = op.Trajectories.from_arrays([[0, 0]] * 9, [[0, 1]] * 9, [[1.0, 0.0]] * 9, propensities=[[0.5] * 2] * 9)
-    with pytest.raises(PolicyError, match="one decision among labels"):
+    with pytest.raises(PolicyError, match="only for single decisions among labels"):
         op.evaluate(episodes, LinearRegression(), estimators=["IPW"])
 
 
@@ -159,5 +159,5 @@ def test_a_fitted_classifier_is_drawn_from_and_says_so():
     df = frame()
     model = HistGradientBoostingClassifier(max_iter=5).fit(df[["x", "z"]], (df["x"] > 0) * 1)
     ev = op.evaluate(log(), {"drawn": model, "best": model.predict}, estimators=["IPW"])
-    assert "drawn: actions are drawn with predict_proba; for its single best action pass model.predict" in str(ev)
+    assert "drawn: actions are drawn from predict_proba; for its single best action pass model.predict" in str(ev)
     assert "best: actions" not in str(ev)

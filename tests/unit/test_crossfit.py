@@ -104,7 +104,7 @@ def test_another_policy_refits_nothing(log):
     assert more["two", "DML"].value == again["two", "DML"].value
     assert more["two", "DML"].value == more["three", "DML"].value
     assert more["one", "DML"].value == ev["one", "DML"].value
-    with pytest.raises(ValueError, match="here already"):
+    with pytest.raises(ValueError, match="already exists"):
         more.add({"two": TARGET})
 
 

@@ -244,3 +244,23 @@ def test_episodes():
         propensities=np.full((330, 4), 0.5),
     )
     assert check_log(twice)["duplicates"].value == pytest.approx(30 / 330)
+
+
+def test_actions_that_a_state_rules_out_are_not_missing_from_it():
+    """Each of 60 states has two of eight actions: where their propensities sum to 1, the other six do not count."""
+    rng = np.random.default_rng(5)
+    first = rng.integers(8, size=60)
+    pi_b = 0.85 * np.eye(8)[first] + 0.15 * np.eye(8)[first ^ 2]
+
+    def level(lost):
+        states = rng.integers(60, size=(1_000, 6))
+        actions = (pi_b[states].cumsum(axis=2) < rng.random((1_000, 6, 1))).sum(axis=2)
+        p = np.take_along_axis(pi_b[states], actions[..., None], axis=2)[..., 0]
+        kept = ~((actions == first[0]) & (rng.random(actions.shape) < lost)).any(axis=1)
+        log = op.Trajectories.from_arrays(
+            states[kept], actions[kept], np.zeros((int(kept.sum()), 6)), propensities=p[kept], labels=range(8)
+        )
+        return check_log(log)["sample_ratio_mismatch"].level
+
+    assert [level(0.0) for _ in range(5)] == ["ok"] * 5
+    assert level(0.3) != "ok"

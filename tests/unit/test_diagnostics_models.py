@@ -47,7 +47,7 @@ def test_an_over_fitting_model_is_called_so():
         log, better, reward_model=DecisionTreeRegressor(random_state=0), estimators=["DML"]
     ).diagnostics["reward_model_r2"]
     assert found.level != "ok"
-    assert "less than the mean" in found.sentence
+    assert "worse than predicting the mean" in found.sentence
     same = op.evaluate(
         log, better, reward_model=DecisionTreeRegressor(random_state=0), estimators=["DR-full"]
     ).diagnostics["reward_model_r2"]

@@ -132,9 +132,19 @@ def test_every_promised_name_is_there_and_printable():
     for name in names:
         assert d[name].level in {"ok", "note", "caution", "alarm"}
         assert d[name].sentence.endswith(".")
-        assert f"{name}: " in text
-    assert {row["name"] for row in d.rows()} >= set(names)
-    assert {f["name"] for f in d.rows()} <= set(CHECKS)
+        assert f"{CHECKS[name].listed}: " in text
+    assert {statistic["name"] for row in d.rows() for statistic in row["statistics"]} >= set(names)
+    assert {f["name"] for f in d.rows()} <= {check.listed for check in CHECKS.values()}
+
+
+def test_there_are_at_most_thirty_names():
+    listed = {check.listed for check in CHECKS.values()}
+    assert len(listed) <= 30
+    ev = op.evaluate(op.BanditLog.from_arrays(X, A, R, P[X, A]), target)
+    assert set(ev.diagnostics["policy"]) <= listed
+    for name, finding in ev.diagnostics["policy"].items():
+        assert {CHECKS[s.name].listed for s in finding.statistics} == {name}
+        assert finding.speaker in finding.statistics
 
 
 def test_weights_by_action_equal_a_loop(found):

@@ -124,3 +124,52 @@ def test_the_page_of_what_is_added_from_outside_is_that_of_the_tests():
     shown = {path.name.removeprefix("test_own_").removesuffix(".py") for path in module.TESTS.glob("test_own_*.py")}
     assert shown == set(module.TOPICS)
     assert all(len(path.read_text("utf-8").splitlines()) <= 120 for path in module.TESTS.glob("test_own_*.py"))
+
+
+def _pages_of(tabs):
+    """Pages under some tabs of the navigation."""
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    parts = re.split(r"^  - (\w+):$", nav, flags=re.MULTILINE)
+    listed = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return [ROOT / "docs" / name for tab in tabs for name in re.findall(r": (\S+\.md)$", listed[tab], re.MULTILINE)]
+
+
+def test_guides_and_concepts_can_be_read():
+    found = _pages_of(["Guides", "Concepts"])
+    assert len(found) > 25
+    assert sum(len(page.read_text("utf-8").split()) for page in found) <= 35_000
+
+
+def test_the_page_of_sentences_holds_those_of_every_room_and_is_made_with_the_site():
+    module = _script("make_sentences")
+    assert "docs/make_sentences.py" in (ROOT / "mkdocs.yml").read_text("utf-8").partition("nav:")[0]
+    page = module.page()
+    rooms = {p.parent.name for p in module.SOURCE.glob("*/__init__.py")}
+    assert rooms == set(module.ROOMS)
+    assert all(f"## {room}\n" in page for room in module.ROOMS)
+    assert "Every action the policy takes appears in the log." in page
+
+
+def test_habits_that_were_given_up_are_found_and_none_is_left():
+    module = _script("make_sentences")
+    assert module.habits() == []
+    for text in (
+        "59% more than the log",
+        "the columns are no probabilities",
+        "something else than 0",
+        "Lgb, so that it",
+    ):
+        assert module._habits_of("here", text), text
+    assert module.prose("Use `beside` here.\n```\nbeside\n```\nend") == "Use `…` here. end"
+
+
+def test_a_tutorial_is_a_notebook_with_what_its_page_shows():
+    module = _script("make_notebooks")
+    assert "docs/make_notebooks.py" in (ROOT / "mkdocs.yml").read_text("utf-8")
+    for page in module.TUTORIALS:
+        made = module.notebook(page)
+        code = [c for c in made["cells"] if c["cell_type"] == "code"]
+        shown = ["".join(o["text"]) for c in code for o in c["outputs"]]
+        assert shown == [b.output for b in pages.blocks(page) if b.output]
+        assert len(code) == len(pages.blocks(page))
+        assert "\n# " in "\n" + "".join(made["cells"][0]["source"])

@@ -1,4 +1,4 @@
-"""The draw of the folds: its spread is said, repetitions have the right error, and no seed can be shopped for."""
+"""The random splits: its spread is said, repetitions have the right error, and no seed can be shopped for."""
 
 import numpy as np
 import pandas as pd
@@ -27,9 +27,9 @@ def evaluated(log, **how):
 def test_repetitions_say_how_far_the_estimate_moves():
     e = evaluated(noisy(np.random.default_rng(1)), repeats=4)["DML"]
     assert e.fold_spread == pytest.approx(e.values.std(ddof=1))
-    assert any("from one draw of the folds to the next" in note for note in e.notes)
+    assert any("between random splits" in note for note in e.notes)
     plain = op.evaluate(noisy(np.random.default_rng(1)), op.policies.Fixed(1), estimators=["IPW"], repeats=4)
-    assert not any("draw of the folds" in note for note in plain["IPW"].notes)
+    assert not any("random splits" in note for note in plain["IPW"].notes)
 
 
 @pytest.mark.parametrize(("log", "seed"), [(1, 0), (37, 1), (41, 1)])
@@ -75,7 +75,7 @@ def test_folds_of_ones_own_are_not_drawn_again():
     log = noisy(np.random.default_rng(0), 600, 1.0)
     ev = evaluated(log, folds=np.arange(600) % 2)
     assert ev.redrawn(5) is None
-    assert "folds drawn" not in check(ev, "policy - logged > 0").sentence
+    assert "random splits" not in check(ev, "policy - logged > 0").sentence
 
 
 def test_a_column_of_labels_is_not_drawn_again(tmp_path):

@@ -82,7 +82,8 @@ def test_a_learned_policy_and_a_choice_go_to_mlflow_with_their_report(tracking):
     assert files == {"result.json", "report.html", "policy.txt", "policy.json", "policy.sql"}
     page = Path(tracking.download_artifacts(run.info.run_id, "offpolicy/report.html"))
     assert 'aria-label="the learned tree"' in page.read_text("utf-8")
-    ev = op.evaluate(LOG, {"one": "always:1", "rule": learned}, estimators=["IPW"])
+    other = op.BanditLog.from_frame(FRAME[1:], **ROLES)
+    ev = op.evaluate(other, {"one": "always:1", "rule": learned}, estimators=["IPW"])
     choice = op.select(ev)
     run = tracking.get_run(ev.log_mlflow(decision=choice))
     assert run.data.tags["offpolicy.adopted"] == choice.chosen == "rule"

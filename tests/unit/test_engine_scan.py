@@ -144,10 +144,10 @@ def test_columns_that_do_not_fit():
 def test_sources_that_cannot_be_read(tmp_path):
     with pytest.raises(DataError, match="no file matches"):
         op.scan(str(tmp_path / "none*.parquet"), **NAMED)
-    with pytest.raises(DataError, match="kind of file is not known"):
+    with pytest.raises(DataError, match="unknown kind of file"):
         op.scan("log.xlsx", **NAMED)
     duckdb.connect(str(tmp_path / "a.duckdb")).close()
-    with pytest.raises(UsageError, match="name one with table="):
+    with pytest.raises(UsageError, match="Name one with table="):
         op.scan(str(tmp_path / "a.duckdb"), **NAMED)
     with pytest.raises(DataError, match="cannot scan"):
         op.scan(3, **NAMED)
@@ -159,11 +159,11 @@ def test_sources_that_cannot_be_read(tmp_path):
 
 def test_what_a_scan_cannot_do():
     with op.scan(make(), **NAMED, id="key") as log:
-        with pytest.raises(PolicyError, match="an array has one row per logged row"):
+        with pytest.raises(PolicyError, match="an array needs one row per logged row"):
             op.evaluate(log, np.full((400, 3), 1 / 3))
         with pytest.raises(UsageError, match="reward_model= as an array"):
             op.evaluate(log, soft, reward_model=np.zeros((400, 3)))
-        with pytest.raises(UsageError, match="come in a column"):
+        with pytest.raises(UsageError, match="labels in a column"):
             op.evaluate(log, soft, folds=np.arange(400) % 2)
         with pytest.raises(UsageError, match="stratify"):
             op.evaluate(log, soft, folds=op.KFold(2, stratify="action"))

@@ -178,10 +178,9 @@ def test_the_log_is_passed_over_as_seldom_as_can_be(order):
         passes = sum(seen)
         assert ev.verdict().reasons
     # One row in each block is asked first whether the policy gives labels or probabilities, and the training
-    # rows are asked once.
-    assert passes <= 5 * 3_000
-    # The check for policies that saw these rows may ask once more, in one pass, with a probe in each block.
-    assert sum(seen) - passes <= 1.4 * 3_000
+    # rows are asked once. The check for policies that saw these rows asks once more, in the same pass.
+    assert passes <= 6 * 3_000
+    assert sum(seen) - passes <= 0.1 * 3_000
 
 
 def test_scores_of_two_evaluations_are_not_paired():
@@ -208,7 +207,7 @@ def test_a_streamed_evaluation_can_be_shown(tmp_path):
     assert ev.verdict("soft").level in {"trust", "caution", "insufficient evidence"}
     assert "soft" in repr(ev)
     assert '"soft"' in ev.to_json()
-    assert "effective" in str(ev.diagnostics)
+    assert "weights: " in str(ev.diagnostics)
     assert ev.diagnostics["sharp"]["effective_sample_size"].value > 0
     ev.report(tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 1_000
@@ -243,5 +242,5 @@ def test_rows_without_ids_that_come_in_another_order_raise():
     connection = duckdb.connect()
     connection.register("made", make(2_000))
     log = op.scan(connection.sql("FROM made ORDER BY random()"), **NAMED, way="stream")
-    with log, pytest.raises(UsageError, match="another order"):
+    with log, pytest.raises(UsageError, match="different order"):
         op.evaluate(log, soft, estimators=["DML"], reward_model=Given())

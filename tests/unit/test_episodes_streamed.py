@@ -141,8 +141,9 @@ def test_what_blocks_cannot_do_is_refused(frame, path):
         op.evaluate(scan, "uniform", estimators=["DRL"], value_model=FEW["value_model"])
     with pytest.raises(UsageError, match="needs step="):
         op.Trajectories.scan(path, **{**ROLES, "step": None})
-    with pytest.raises(UsageError, match="eligible= holds lists"):
-        op.Trajectories.scan(path, **ROLES, eligible="able")
+    able = frame.assign(able=[[0, 1, 2]] * len(frame))
+    with pytest.raises(UsageError, match="eligible= contains lists"):
+        op.evaluate(op.Trajectories.scan(able, way="stream", **ROLES, eligible="able"), "uniform")
     with pytest.raises(UsageError, match=r"no argument 'chunk_row'. Did you mean 'chunk_rows'"):
         op.Trajectories.scan(path, **ROLES, chunk_row=3)
     with pytest.raises(DataError, match="Did you mean 'id'"):
@@ -153,7 +154,7 @@ def test_bad_episodes_are_refused_on_streams(frame, tmp_path):
     for change, said in (
         (lambda f: f.assign(t=np.where(f["id"] == 80, f["t"] + 1, f["t"])), "start"),
         (lambda f: f.assign(p=np.where(f.index == 5, 1.5, f["p"])), "column 'p'"),
-        (lambda f: f.assign(w=f["w"] + (f["t"] == 1)), "the weight changes inside an episode"),
+        (lambda f: f.assign(w=f["w"] + (f["t"] == 1)), "the weight changes within an episode"),
     ):
         change(frame).to_parquet(tmp_path / "bad.parquet")
         scan = op.Trajectories.scan(str(tmp_path / "bad.parquet"), way="stream", chunk_rows=64, weight="w", **ROLES)

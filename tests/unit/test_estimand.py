@@ -4,6 +4,7 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import offpolicy as op
@@ -61,6 +62,19 @@ def test_the_estimand_is_printed_in_text_json_and_report(tmp_path):
     assert said in repr(ev)
     assert json.loads(ev.to_json())["settings"]["estimand"] == said
     assert said in ev.report(tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_ends_that_nobody_stated_are_said_to_be_assumed(tmp_path):
+    steps = pd.DataFrame({"id": np.repeat([0, 1, 2], [2, 3, 5]), "t": [0, 1, 0, 1, 2, 0, 1, 2, 3, 4]})
+    steps = steps.assign(s=1.0, a=[0, 1] * 5, r=1.0, p=0.5, done=steps["t"] == [1, 1, 2, 2, 2, 4, 4, 4, 4, 4])
+    roles = {"episode": "id", "step": "t", "state": ["s"], "action": "a", "reward": "r", "propensity": "p"}
+    said = "no end flags were given: every episode is assumed to have ended on its own"
+    silent = op.Trajectories.from_frame(steps, **roles)
+    assert silent.notes[0].startswith(said)
+    assert "pass horizon= (the longest has 5 steps)" in silent.notes[0]
+    assert said in repr(op.evaluate(silent, "uniform", estimators=["IPW"]))
+    assert op.Trajectories.from_frame(steps, **roles, terminated="done").notes == ()
+    assert op.Trajectories.from_frame(steps, **roles, horizon=5).notes == ()
 
 
 def test_an_exact_model_is_not_printed_as_an_interval_of_no_width():
@@ -142,7 +156,7 @@ def test_truncation_of_different_lengths():
 
 def test_a_longer_horizon_needs_episodes_that_are_known_to_have_ended():
     limited = truncated_log(200, 4, "flags")
-    with pytest.raises(NotIdentifiedError, match="not known to end before step 9"):
+    with pytest.raises(NotIdentifiedError, match="may go on after their last logged step, before step 9"):
         op.evaluate(limited.up_to(9), going_on(0.7))
     with pytest.raises(UsageError, match="horizon= is for trajectories"):
         op.BanditLog.from_arrays(None, [0, 1], [0.0, 1.0], [0.5, 0.5]).up_to(3)

@@ -260,7 +260,7 @@ def test_swapping_successes_and_failures_mirrors_the_interval():
 def test_no_matched_unit_gives_the_whole_range():
     i = clopper_pearson([0.0, 1.0], [0.0, 0.0])
     assert (i.low, i.high) == (0, 1)
-    assert "nothing" in i.note
+    assert "cannot say" in i.note
     with pytest.raises(DataError, match="neither"):
         clopper_pearson([0.0, 0.5])
 

@@ -89,7 +89,7 @@ def test_equal_rewards_say_nothing_about_others_whatever_they_are(reward):
     found = automatic(Sample.of_mean(w * r + 1e-17 * np.arange(1000)), Evidence(w, r))
     assert not found.sufficient
     assert tuple(found) == (-math.inf, math.inf)
-    assert "every reward of the log is the same" in found.reason
+    assert "every reward in the log is the same" in found.reason
 
 
 def test_a_difference_does_not_use_intervals_of_the_value():
@@ -204,11 +204,11 @@ def test_every_name_that_can_be_chosen_can_be_computed():
 
 
 def test_evidence_needs_one_reward_and_one_count_per_weight():
-    with pytest.raises(UsageError, match="one each"):
+    with pytest.raises(UsageError, match="one reward per weight"):
         Evidence(weights=np.ones(3), rewards=np.ones(2))
     with pytest.raises(DataError, match="count has 2 values"):
         Evidence(weights=np.ones(3), count=np.ones(2))
-    with pytest.raises(UsageError, match="mean nothing"):
+    with pytest.raises(UsageError, match="Counts need weights"):
         Evidence(count=np.ones(2))
 
 

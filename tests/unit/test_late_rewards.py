@@ -80,8 +80,8 @@ def test_rewards_that_fade_are_noticed():
     ("change", "words"),
     [
         ({"age": -1.0}, "at least 0"),
-        ({"hours": 1e9}, "time is more than age"),
-        ({"bought": 1.0, "hours": np.nan}, "no time at which it came"),
+        ({"hours": 1e9}, "later than the log was read"),
+        ({"bought": 1.0, "hours": np.nan}, "does not say when it came"),
         ({"age": 100.0, "hours": np.nan, "bought": 0.0}, "no row is as old as window"),
     ],
 )

@@ -99,7 +99,7 @@ def test_the_report_draws_the_tree(learned, tmp_path):
     drawing = drawing[: drawing.index("</svg>")]
     assert "device is phone?" in drawing
     assert drawing.count(" rows</text>") == len(learned.policy.table())
-    assert "which flatters it by" in text
+    assert "too optimistic" in text
     assert "WHEN &quot;device&quot;" in text
 
 
@@ -114,6 +114,33 @@ def test_a_learned_policy_can_be_evaluated_elsewhere(learned):
     ev = op.evaluate(log_of(shop(3)), {"tree": learned, "same": learned.policy}, estimators=["IPW"])
     assert ev["tree", "IPW"].value == ev["same", "IPW"].value
     assert ev["tree", "IPW"].interval().covers(1.0)
+
+
+def test_a_learned_policy_is_not_judged_by_the_rows_it_was_learned_from(learned, tmp_path):
+    own = shop()
+    elsewhere = own.assign(p=0.4, day=1)  # other propensities and columns: the lessons are the same
+    own.sample(frac=1, random_state=0).to_parquet(tmp_path / "own.parquet")
+    roles = {"context": ["age", "device"], "action": "ad", "reward": "r", "propensity": "p"}
+    scan = op.scan(tmp_path / "own.parquet", **roles, way="stream", chunk_rows=200)
+    tree = TreePolicy.from_json(learned.policy.to_json())
+    for log in (log_of(own), log_of(elsewhere), scan):
+        for policy in (learned, learned.policy, tree):
+            with pytest.raises(PolicyError, match=r"'new' was learned from these very rows.*learned.evaluation"):
+                op.evaluate(log, {"new": policy}, estimators=["IPW"], learned_elsewhere=True)
+    assert op.evaluate(log_of(own[:-1]), {"new": tree}, estimators=["IPW"]).policies == ["new"]
+    by_hand = json.loads(learned.policy.to_json())
+    del by_hand["learned_from"]
+    assert op.evaluate(log_of(own), TreePolicy.from_json(json.dumps(by_hand)), estimators=["IPW"]).policies == [
+        "policy"
+    ]
+
+
+@pytest.mark.parametrize("learner", ["boosted", lambda *_: "always:a"])
+def test_other_learners_know_their_rows_too(learner):
+    log = log_of(shop(n=300))
+    learned = op.learn_policy(log, learner, reward_model=DummyRegressor(), folds=2)
+    with pytest.raises(PolicyError, match="these very rows"):
+        op.evaluate(log, learned, estimators=["IPW"])
 
 
 def test_value_verdict_and_gain_are_those_of_an_evaluation(learned):
@@ -209,8 +236,8 @@ def test_only_eligible_actions_are_chosen(learner):
 def test_a_tree_says_what_it_does_where_its_action_is_not_eligible():
     frame, eligible = closed_shop(n=600)
     policy = op.learn_policy(closed_log(frame), reward_model=op.models.PerAction(_mean()), folds=2).policy
-    assert "where that is not eligible: the first eligible of" in str(policy)
-    assert "-- where that is not eligible" in policy.to_sql()
+    assert "if that is not eligible, the first eligible of" in str(policy)
+    assert "-- if that is not eligible" in policy.to_sql()
     again = TreePolicy.from_json(policy.to_json()).bind(("a", "b", "c"))
     context = frame[["age", "device"]]
     bound = policy.bind(("a", "b", "c"))
@@ -326,7 +353,7 @@ def test_contexts_that_cannot_be_asked_about_are_refused():
             op.learn_policy(log, learner)
     frame = shop(n=60).assign(day=pd.Timestamp("2026-01-01"))
     log = op.BanditLog.from_frame(frame, context=["day"], action="ad", reward="r", propensity="p")
-    with pytest.raises(UsageError, match="'day' holds dates"):
+    with pytest.raises(UsageError, match="'day' has dates"):
         op.learn_policy(log)
 
 
@@ -375,7 +402,7 @@ def test_numbers_are_not_learned_from():
     rng = np.random.default_rng(3)
     price = rng.uniform(size=100)
     log = op.BanditLog.from_arrays(rng.normal(size=(100, 1)), price, price, np.ones(100), action_kind="continuous")
-    with pytest.raises(UsageError, match="those of this log are numbers"):
+    with pytest.raises(UsageError, match="the actions of this log are numbers"):
         op.learn_policy(log)
 
 
@@ -395,9 +422,9 @@ def test_of_a_cost_the_policy_is_learned_that_costs_least(learner):
     assert least.optimism == pytest.approx(most.optimism, rel=1e-9)
     assert least.gain_interval().high == pytest.approx(-most.gain_interval().low, rel=1e-9)
     assert (least.evaluation.metric_name, least.evaluation.minimize) == ("cost", True)
-    assert "change against the logging policy -" in str(least)
-    assert str(least).endswith("less is better")
-    with pytest.raises(UsageError, match="minimize=True does not say of which metric"):
+    assert "change from the current policy -" in str(least)
+    assert str(least).endswith("lower is better")
+    with pytest.raises(UsageError, match="minimize=True does not say which metric"):
         op.learn_policy(spent, minimize=True)
     with pytest.raises(UsageError, match="no metric is called 'costs'"):
         op.learn_policy(spent, metric="costs")

@@ -286,7 +286,7 @@ def test_what_cannot_be_combined_is_said():
 def test_formats_of_one_reward_do_not_drop_the_others(tmp_path):
     log = op.BanditLog.from_frame(frame(20), reward=["click", "cost"], **ROLES)
     for write in (op.formats.write_jsonl, op.formats.write_dsjson):
-        with pytest.raises(DataError, match="holds one reward"):
+        with pytest.raises(DataError, match="takes one reward"):
             write(log, tmp_path / "log.json")
-    with pytest.raises(DataError, match="holds one reward"):
+    with pytest.raises(DataError, match="takes one reward"):
         op.formats.to_obp(log)

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 
 import offpolicy as op
 from offpolicy.errors import DataError, ModelError, UsageError
+from offpolicy.models.fitting.policy_fits import predictions_apart
 
 
 def world(seed=0, n=3000, labels=None, judge=None):
@@ -41,25 +42,83 @@ def evaluated(frame, outcome):
 
 
 def test_a_missing_reward_needs_an_outcome_that_says_why():
-    with pytest.raises(DataError, match="label"):
+    with pytest.raises(DataError, match=r"'label'.*outcome=op\.Labeled"):
         log_of(world(), None)
+
+
+def test_an_array_that_is_the_reward_is_no_proxy():
+    label = world(n=200)["label"].to_numpy()
+    with pytest.raises(DataError, match="column 0 is 'reward' itself"):
+        op.BanditLog.from_arrays(None, [0, 1] * 100, label, outcome=op.Labeled(proxies=label))
+
+
+def test_a_metric_that_every_row_shows_may_be_a_proxy_of_another():
+    outcome = {"label": op.Labeled(proxies=["judge"], probability="p_label")}
+    log = log_of(world(), outcome, ["label", "judge"])
+    assert op.evaluate(log, "always:new", estimators=["DML"]).metric("label")["DML"].value > 0
+
+
+def test_a_model_that_takes_no_missing_proxies_says_so():
+    frame = world(n=400)
+    frame.loc[frame.index % 5 == 0, "judge"] = np.nan
+    log = log_of(frame, op.Labeled(proxies=["judge"], probability="p_label"))
+    with pytest.raises(ModelError, match=r"proxies= has missing values \(judge\)"):
+        op.evaluate(log, "always:new", estimators=["DML"], reward_model=Ridge())
+    assert op.evaluate(log, "always:new", estimators=["DML"])["DML"].value > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"hours_since": -1.0}, "column 'hours_since'.*at least 0"),
+        ({"hours": -1.0}, "column 'hours'.*after the action"),
+        ({"hours": 1e6}, "column 'hours'.*'hours_since'"),
+        ({"bought": np.nan}, "column 'bought'.*'hours' says when"),
+    ],
+)
+def test_what_is_wrong_with_a_delay_names_the_columns(change, words):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"arm": [0, 1] * 50, "p": 0.5, "bought": 1.0, "hours": 1.0, "hours_since": rng.uniform(5, 99, 100)}
+    )
+    frame.loc[7, list(change)] = list(change.values())
+    with pytest.raises(DataError, match=words):
+        op.BanditLog.from_frame(
+            frame, context=None, action="arm", reward="bought", propensity="p",
+            outcome=op.Delayed("hours", "hours_since", 50),
+        )  # fmt: skip
+
+
+def test_the_age_is_no_proxy():
+    frame = pd.DataFrame({"arm": [0, 1] * 50, "p": 0.5, "bought": 1.0, "hours": 1.0, "since": 99.0})
+    with pytest.raises(DataError, match="'since', which says when the reward came"):
+        op.BanditLog.from_frame(
+            frame, context=None, action="arm", reward="bought", propensity="p",
+            outcome=op.Delayed("hours", "since", 50, proxies=["since"]),
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("outcome", "words"),
     [
-        (op.Labeled(proxies=["x"]), "context both hold 'x'"),
+        (op.Labeled(proxies=["x"]), "context both contain 'x'"),
+        (op.Labeled(proxies=["label"]), "which is the reward itself"),
+        (op.Labeled(proxies=["judge", "copy"]), "'copy' is 'label' itself"),
+        (op.Labeled(proxies=["arm"]), "the column of action="),
+        (op.Labeled(proxies=["p"]), "the column of propensity="),
         (op.Labeled(proxies=["jugde"]), "no such column"),
         (op.Labeled(proxies=["judge", "judge"]), "twice"),
         (op.Labeled(probability="zero"), "zero"),
         (op.Labeled(probability=1.5), "probability"),
-        (op.Labeled(model="given"), "name one"),
+        (op.Labeled(model="given"), "Name it: proxies"),
         ("labeled", "must be an outcome"),
+        (op.Labeled, "must be an outcome"),
+        (op.Labeled(probability="sometimes"), "the row was labeled, whether it was or not, which cannot be 0"),
         ({"lable": op.Labeled()}, "no metric is called 'lable'"),
     ],
 )
 def test_what_contradicts_itself_is_refused(outcome, words):
-    frame = world(n=200).assign(zero=0.0)
+    frame = world(n=200).assign(zero=0.0, sometimes=lambda f: 0.3 * f["label"].notna(), copy=lambda f: f["label"])
     with pytest.raises((DataError, UsageError), match=words):
         log_of(frame, outcome)
 
@@ -89,8 +148,8 @@ def test_the_result_says_how_many_labels_there_are_and_what_it_assumes():
     frame = world()
     ev = evaluated(frame, op.Labeled(proxies=["judge"], probability="p_label"))
     n = int(frame["label"].notna().sum())
-    assert f"seen in {n:,} of 3,000 rows" in str(ev)
-    assert "rests on the given probabilities" in str(ev.verdict())
+    assert f"observed in {n:,} of 3,000 rows" in str(ev)
+    assert "labeled with the given probabilities" in str(ev.verdict())
     about = json.loads(ev.to_json())["settings"]["outcome"]["label"]
     assert (about["seen"], about["of"]) == (n, 3000)
     assert 0.5 < about["share_of_proxies"] <= 1
@@ -99,7 +158,7 @@ def test_the_result_says_how_many_labels_there_are_and_what_it_assumes():
 def test_fitted_probabilities_of_labels_are_an_assumption_and_no_reason_to_trust():
     ev = evaluated(world(), op.Labeled(proxies=["judge"]))
     assert ev.verdict().level == "caution"
-    assert "whether a row was labeled depends on nothing but" in str(ev.verdict())
+    assert "whether a row was labeled depends only on" in str(ev.verdict())
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -156,23 +215,22 @@ def test_rows_of_a_file_are_the_rows_of_a_frame(tmp_path):
     assert values[0].std_error == pytest.approx(values[1].std_error, abs=1e-12)
 
 
-@pytest.mark.parametrize("way", ["cells", "stream"])
-def test_a_path_without_rows_says_so(way):
-    frame = world(n=100)
+def test_more_rows_than_memory_may_hold_are_refused():
     roles = {"context": ["x"], "action": "arm", "reward": "label", "propensity": "p"}
-    with pytest.raises(UsageError, match="does not hold the rows"):
-        op.scan(frame, outcome=op.Labeled(), way=way, **roles)
+    scanned = op.scan(world(n=100), outcome=op.Labeled(), max_rows=50, fit_rows=50, **roles)
     with pytest.raises(UsageError, match="max_rows"):
-        op.scan(frame, outcome=op.Labeled(), max_rows=50, **roles)
+        op.evaluate(scanned, "always:new")
+
+
+def test_a_scan_says_which_column_of_an_outcome_is_not_there():
+    with pytest.raises(DataError, match=r"outcome= names 'jugde': the source has no such column. Did you mean 'judge'"):
+        op.scan(world(n=50), context=["x"], action="arm", reward="label", outcome=op.Labeled(proxies=["jugde"]))
 
 
 def test_what_needs_every_reward_says_so():
-    log = op.BanditLog.from_frame(
-        world(n=300).assign(day=lambda f: f.index // 100), context=["x"], action="arm", reward="label",
-        propensity="p", batch="day", outcome=op.Labeled(),
-    )  # fmt: skip
+    log = log_of(world(n=300), op.Labeled())
     with pytest.raises(UsageError, match="needs every reward"):
-        op.replay(log, {"UCB": op.learners.LinUCB()})
+        predictions_apart(log, np.arange(300) < 100, "auto")
 
 
 def command(capsys, *words):
@@ -192,15 +250,58 @@ def test_the_command_line_takes_judges_and_delays(tmp_path, capsys):
     )  # fmt: skip
     about = json.loads(out.read_text())["settings"]["outcome"]["label"]
     assert (code, about["of"]) == (0, 3000)
-    code, said = command(capsys, "check", path, *labeled)
-    assert code == 0
-    assert "label_balance" in said
+    for more in ([], ["--engine", "duckdb"]):
+        code, said = command(capsys, "check", path, *labeled, *more)
+        assert code == 0
+        assert "labels: " in said
     run = tmp_path / "run.toml"
     run.write_text(
         'log = "log.csv"\ncontext = ["x"]\naction = "arm"\nreward = "label"\npropensity = "p"\n'
         'proxies = ["judge"]\nlabel-probability = "p_label"\nestimators = ["DML"]\n[policies]\nnew = "always:new"\n'
     )
     assert command(capsys, "evaluate", run)[0] == 0
+
+
+def test_the_command_line_writes_which_rows_to_label(tmp_path, capsys):
+    path, out = tmp_path / "log.csv", tmp_path / "plan.csv"
+    frame = world(n=2000).assign(id=lambda f: f.index[::-1])
+    frame.to_csv(path, index=False)
+    flags = ["--context", "x", "--action", "arm", "--reward", "label", "--propensity", "p", "--proxies", "judge"]
+    flags += ["--label-probability", "0.3", "--policy", "new=always:new", "--label-plan", out, "--id", "id"]
+    command(capsys, "advise", path, *flags, "--width", "0.1")
+    plan = pd.read_csv(out)
+    assert plan["row"].tolist() == list(range(2000))
+    new = frame["arm"] == "new"
+    assert plan.loc[new, "new"].mean() > 2 * plan.loc[~new, "new"].mean()
+    code, _ = command(capsys, "advise", path, *flags, "--width", "0.0001")
+    assert code == 1
+
+
+@pytest.mark.parametrize("kind", ["engine", "episodes", "slates"])
+def test_the_command_line_takes_judges_with_an_engine_and_for_units(kind, tmp_path, capsys):
+    path, out = tmp_path / "log.parquet", tmp_path / "out.json"
+    world(n=600).assign(unit=lambda f: f.index // 2, t=lambda f: f.index % 2).to_parquet(path)
+    flags = [
+        "--action",
+        "arm",
+        "--reward",
+        "label",
+        "--propensity",
+        "p",
+        "--proxies",
+        "judge",
+        "--label-probability",
+        "0.3",
+    ]
+    flags += {
+        "engine": ["--context", "x", "--engine", "duckdb"],
+        "episodes": ["--state", "x", "--episode", "unit", "--step", "t"],
+        "slates": ["--context", "x", "--slate", "unit", "--position", "t", "--interaction", "independent"],
+    }[kind]
+    code, _ = command(
+        capsys, "evaluate", path, *flags, "--policy", "new=always:new", "--estimator", "DML", "--json", out
+    )  # fmt: skip
+    assert (code, json.loads(out.read_text())["settings"]["outcome"]["label"]["of"]) == (0, 600)
 
 
 def test_a_delay_needs_all_its_flags(tmp_path, capsys):
@@ -213,7 +314,7 @@ def test_a_delay_needs_all_its_flags(tmp_path, capsys):
 
 def test_a_classifier_predicts_the_label_and_not_the_pseudo_reward():
     frame = world(n=600)
-    with pytest.raises(ModelError, match="Give a regressor"):
+    with pytest.raises(ModelError, match="Use a regressor"):
         op.evaluate(
             log_of(frame, op.Labeled(probability="p_label")), "always:new", estimators=["DML"],
             reward_model=LogisticRegression(),
@@ -241,6 +342,11 @@ def test_a_plan_says_how_many_labels_a_width_takes():
     assert plan.now == frame["label"].notna().sum()
     assert plan.least_width < 0.08 < plan.width_now
     assert plan.now < plan.labels <= 3000
+    assert plan.best_labels < plan.labels
+    new = log.action == log.actions.index("new")
+    assert plan.probability.sum() == pytest.approx(plan.best_labels, abs=2)
+    assert plan.probability[new].min() > plan.probability[~new].max()  # rows that the policy would not have
+    assert 0 < plan.probability.min() <= plan.probability.max() <= 1
     assert json.loads(advice.to_json())["labels"]["new"]["labels"] == plan.labels
     assert "labels: " in str(advice)
     impossible = op.advise(log, {"new": "always:new"}, width=0.001).labels["new"]

@@ -160,7 +160,7 @@ def test_a_run_file_lists_rewards(here, capsys):
     assert main(["evaluate", "run.toml", "--minimize"]) == 1
     assert "--minimize-metric cost" in capsys.readouterr().err
     assert main(["evaluate", "run.toml", "--cap-reward", "2"]) == 1
-    assert "is for one reward" in capsys.readouterr().err
+    assert "takes one reward" in capsys.readouterr().err
 
 
 def test_a_gate_over_an_unknown_metric_is_refused_before_any_fit(here, capsys):

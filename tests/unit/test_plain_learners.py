@@ -106,7 +106,7 @@ def test_ids_do_not_become_thousands_of_columns():
     roles = {"context": ["age", "user"], **ROLES}
     ev = op.evaluate(op.BanditLog.from_frame(frame, **roles), "always:a", estimators=["DML", "IPW"], reward_model=Spy())
     assert widths == [1 + MAX_LEVELS + 1 + 2] * 2
-    said = f"text column 'user': Spy tells the {MAX_LEVELS} most frequent values apart, all others count as one"
+    said = f"text column 'user': Spy uses the {MAX_LEVELS} most frequent values and groups all others"
     assert said in ev["DML"].notes
     assert said not in ev["IPW"].notes
     with op.scan(frame, **roles, id="key", way="stream", chunk_rows=500) as log:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import Ridge
-from sklearn.neighbors import KNeighborsRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import offpolicy as op
 from offpolicy.trust import copies
@@ -59,6 +60,51 @@ def test_a_policy_learned_from_the_log_is_refused(learner):
     assert ev.gate("elsewhere - logged > -1").exit_code == 0
 
 
+@pytest.mark.parametrize("learner", [Ridge, lambda: Ridge(30.0), LogisticRegression])
+def test_a_linear_policy_learned_from_the_log_is_refused(learner):
+    frame, other = world(0), world(1)
+    own = frame[["u", "v", "w"]].to_numpy()
+
+    def fitted(rows):
+        x = rows[["u", "v", "w"]].to_numpy()
+        return [learner().fit(x[rows.a == a], rows.r[rows.a == a]) for a in range(K)]
+
+    def act(models):
+        scores = [m.predict_proba(own)[:, 1] if hasattr(m, "predict_proba") else m.predict(own) for m in models]
+        return np.stack(scores, 1).argmax(1)
+
+    policies = {"same": act(fitted(frame)), "elsewhere": act(fitted(other)), "the best": own.argmax(axis=1)}
+    ev = op.evaluate(log_of(frame), policies, reward_model=Ridge())
+    found = {name: ev.diagnostics[name][NAME] for name in policies}
+    assert found["same"].level == "alarm"
+    assert " fit of these rows in all but " in found["same"].sentence
+    assert [found[name].level for name in ("elsewhere", "the best")] == ["ok", "ok"]
+
+
+def test_costs_are_learned_from_too():
+    frame = world(0)
+    cost = frame.assign(r=-frame.r)
+    best = greedy(LEARNERS["neighbors"], frame)
+    own = {"best": best(frame[list("uvw")]), "linear": greedy(Ridge, frame)(frame[list("uvw")])}
+    ev = op.evaluate(log_of(cost), own, reward_model=Ridge(), minimize=True)
+    assert [ev.diagnostics[name][NAME].level for name in own] == ["alarm", "alarm"]
+
+
+def test_a_fine_policy_that_knows_more_than_the_reward_model_is_not_refused():
+    """Digits named by neighbors of other rows: it earns far more than the model expects, and so does its copy."""
+    rng = np.random.default_rng(0)
+    digits = load_digits()
+    order = rng.permutation(len(digits.target))
+    here, there = order[:900], order[900:]
+    named = KNeighborsClassifier(3).fit(digits.data[there], digits.target[there]).predict(digits.data[here])
+    action = rng.integers(10, size=900)
+    reward = (action == digits.target[here]) * 1.0
+    log = op.BanditLog.from_arrays(digits.data[here], action, reward, np.full(900, 0.1), actions=range(10))
+    found = op.evaluate(log, {"named": named}, reward_model=Ridge()).diagnostics["named"][NAME]
+    assert found.level == "ok"
+    assert "a copy of it made without these rows does as well" in found.sentence
+
+
 def test_a_declaration_answers():
     frame = world(0)
     policies = {"same": greedy(LEARNERS["neighbors"], frame)}
@@ -90,7 +136,10 @@ def test_a_table_by_user_is_refused():
 def test_rules_are_not(policy):
     ev = op.evaluate(log_of(world(3)), {"rule": policy}, estimators=["SNIPW"])
     assert ev.diagnostics["rule"][NAME].level == "ok"
-    assert "assumes that the policy was not learned from these rows" in str(ev.verdict("rule"))
+    said = " ".join(str(ev.verdict("rule")).split())
+    assert "assumes that the policy was not learned from these rows and that no row is missing because of its" in said
+    weighted = op.evaluate(log_of(world(3).assign(k=0.5), keep_probability="k"), {"rule": policy}, estimators=["SNIPW"])
+    assert "no row is missing" not in " ".join(str(weighted.verdict("rule")).split())
 
 
 def test_a_stream_finds_the_same(tmp_path, monkeypatch):

@@ -145,7 +145,7 @@ def test_torch_states_that_are_numbers_are_embedded():
     )
     module = torch.nn.Embedding(4, 2)
     assert op.evaluate(log, module, estimators=["DML"])["DML"].n == 30
-    with pytest.raises(PolicyError, match=r"Embedding gave \(.*\(n, K\)"):
+    with pytest.raises(PolicyError, match=r"Embedding returned \(.*\(n, K\)"):
         op.evaluate(log, torch.nn.Embedding(4, 3), estimators=["DML"])
 
 
@@ -211,7 +211,7 @@ def test_tables_of_states():
     by_function = op.evaluate(log, lambda s: table[s], estimators=["DML", "IPW"])
     assert by_table["DML"].value == by_function["DML"].value
     assert by_table["IPW"].value == by_function["IPW"].value
-    with pytest.raises(PolicyError, match="other states"):
+    with pytest.raises(PolicyError, match="not among them"):
         op.evaluate(log, table[:2], estimators=["IPW"])
     with pytest.raises(PolicyError, match="do not sum to 1"):
         op.evaluate(log, table * 2, estimators=["IPW"])

@@ -103,6 +103,36 @@ def test_a_stage_counts_no_further_than_its_end():
     assert stage.left == 0
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_shown_as_left_never_grows_by_more_than_a_fifth(monkeypatch, seed):
+    """Parts of very different lengths, seen four times a second of a simulated clock."""
+    rng, now = np.random.default_rng(seed), [0.0]
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
+    parts = rng.lognormal(1.0, 1.5, 30)
+    stage, numbers = _progress.Stage("fitting", len(parts), started=0.0), []
+    for seconds in parts:
+        end = now[0] + seconds
+        while now[0] < end:
+            numbers.append(stage.shown)
+            now[0] = min(end, now[0] + _progress.REDRAWN_EVERY)
+        stage.advance()
+    told = [left for left in numbers if left is not None]
+    assert told
+    assert all(left <= 1.2 * min(told[: i + 1]) for i, left in enumerate(told))
+
+
+def test_at_a_steady_pace_the_time_left_is_right_and_always_shown(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
+    stage = _progress.Stage("fitting", 10, started=0.0)
+    for tick in range(1, 101):
+        now[0] = tick / 2
+        if tick % 10 == 0:
+            stage.advance()
+        if tick >= 10:
+            assert stage.shown == pytest.approx(50.0 - now[0])
+
+
 @pytest.mark.parametrize("kind", ["rows", "stream", "episodes"])
 def test_every_path_tells_its_stages(lines, kind, tmp_path, monkeypatch):
     opened = []

@@ -54,7 +54,7 @@ def test_level_reaches_table_and_json(flags: list[str], capsys: pytest.CaptureFi
         (["--step", "x"], "--step is for episodes"),
         (["--episode", "x", "--batch", "x"], "--batch is not for episodes"),
         (["--episode", "ad", "--state", "x"], "--context is not for episodes"),
-        (["--policy", "b=ad"], "holds the actions that were logged"),
+        (["--policy", "b=ad"], "is the column of logged actions"),
     ],
 )
 def test_mistakes_are_said_before_anything_is_printed(
@@ -96,7 +96,7 @@ def test_actions_take_the_type_of_their_column(flags: list[str], capsys: pytest.
     assert main([*flags, "--actions", "3,4,5"]) == 0
     assert main([*flags, "--engine", "duckdb", "--actions", "3,4,5"]) == 0
     assert main([*flags, "--actions", "u,v"]) == 1
-    assert "does not fit the column 'ad', which holds integers" in capsys.readouterr().err
+    assert "does not match column 'ad', which contains integers" in capsys.readouterr().err
     wrong = ["nope" if f == "ad" else f for f in flags]
     assert main([*wrong, "--actions", "u,v"]) == 1
     assert "no such column" in capsys.readouterr().err

@@ -175,7 +175,8 @@ def test_learning_curves_add_up():
     assert own.block.tolist() == [1, 2, 3, 4, 5]
     assert np.average(own.value, weights=own.n) == pytest.approx(ev["DML"].value)
     assert own.so_far.iloc[-1] == pytest.approx(ev["DML"].value)
-    assert (own.low < own.value).all()
+    assert (own.so_far_low < own.so_far).sum() >= 4  # where evidence is too thin there is no interval
+    assert not (own.low > own.value).any()
     with pytest.raises(op.errors.UsageError, match=r"op\.replay"):
         op.evaluate(log_of(w), "uniform", estimators=["IPW"]).learning_curve()
 
@@ -288,7 +289,7 @@ def test_frames_with_text_and_eligible_actions():
 
 
 ERRORS = [
-    ({"blocks": None}, "order of time"),
+    ({"blocks": None}, "order in time"),
     ({"blocks": 5}, "needs time="),
     ({"blocks": True}, "must be a number"),
     ({"blocks": 1, "time": np.arange(600)}, "between 2"),

@@ -111,7 +111,7 @@ def test_settings_hash_and_command_are_in_the_file(text):
 
 
 def test_a_report_is_html(evil, tmp_path):
-    with pytest.raises(UsageError, match=r"name the file \.html"):
+    with pytest.raises(UsageError, match=r"must end in \.html"):
         evil.report(tmp_path / "report.pdf")
 
 
@@ -133,7 +133,7 @@ def test_a_log_without_overlap_still_has_a_report():
     log = op.BanditLog.from_arrays(None, [0] * 50, rng.random(50), [0.5] * 50, actions=[0, 1])
     ev = op.evaluate(log, {"never": op.policies.Fixed(1)}, estimators=["IPW", "DM"])
     page = html.page(ev)
-    assert "The log holds no evidence about" in page
+    assert "The log has no evidence about" in page
     assert "Insufficient evidence" in page
 
 

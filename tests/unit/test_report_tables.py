@@ -328,9 +328,9 @@ def test_no_overlap_is_said_in_the_answer():
     log = op.BanditLog.from_arrays(None, [0] * 50, rng.random(50), [0.5] * 50, actions=[0, 1])
     ev = op.evaluate(log, {"never": op.policies.Fixed(1)}, estimators=["IPW", "SNIPW"])
     (only,) = answers(ev)
-    assert only.text == "The log holds no evidence about never."
+    assert only.text == "The log has no evidence about never."
     assert only.level == "insufficient evidence"
-    assert only.cells[:3] == ("—", "not identified", "—")
+    assert only.cells[:3] == ("—", "no estimate", "—")
 
 
 def test_a_negative_base_shows_the_difference():

@@ -92,7 +92,7 @@ def test_a_mapping_of_candidates_says_the_propensity(tmp_path):
         ({"candidates": []}, "not a list of models"),
         ({"candidates": ["small", "small"]}, "named twice"),
         ({"candidates": {"small": 0.5, "large": 0.4}}, "add up to 0.9"),
-        ({"candidates": {"small": 0.5, "large": 0.5}}, "the candidates say 0.5"),
+        ({"candidates": {"small": 0.5, "large": 0.5}}, "the candidates give 0.5"),
         ({"propensity": 0.0}, "not in \\(0, 1\\]"),
         ({"propensity": "0.5"}, "not a number"),
         ({"quality": "good"}, "the quality 'good' is not a number"),
@@ -107,16 +107,16 @@ def test_bad_lines_are_named(tmp_path, change, words):
     assert [bad.line for bad in reading.bad] == [3]
     log = op.read_router_log(path, on_error="report")
     assert log.n == 2
-    assert "1 lines could not be read and were left out, first line 3" in log.notes[-1]
+    assert "1 lines could not be read and were left out (first: line 3" in log.notes[-1]
 
 
 def test_a_propensity_in_some_lines_only_and_a_missing_outcome_are_refused(tmp_path):
     bare = {k: v for k, v in LINE.items() if k not in {"propensity", "cost"}}
     path = written(tmp_path / "r.jsonl", [LINE, bare])
-    with pytest.raises(DataError, match="1 of 2 lines have no propensity, line 2 first"):
+    with pytest.raises(DataError, match=r"1 of 2 lines have no propensity \(first: line 2\)"):
         op.read_router_log(path)
     path = written(tmp_path / "r.jsonl", [LINE, bare | {"propensity": 0.5}])
-    with pytest.raises(DataError, match="reward='cost': 1 lines do not have it, line 2 first"):
+    with pytest.raises(DataError, match=r"reward='cost': 1 lines do not have it \(first: line 2\)"):
         op.read_router_log(path, reward="cost")
     with pytest.raises(DataError, match=r"no line has such a field.*Did you mean 'quality'"):
         op.read_router_log(path, reward="qualty")
@@ -154,5 +154,5 @@ def test_a_router_that_never_explores_gets_advice_and_no_answer(tmp_path, capsys
     path = written(tmp_path / "r.jsonl", lines)
     assert main(["advise", str(path), "--policy", "large=always:large", "--width", "0.1"]) == 4
     said = capsys.readouterr().out
-    assert "the log holds no exploration" in said
+    assert "the log has no exploration" in said
     assert "no number is enough" in said

@@ -206,7 +206,7 @@ def test_equal_rewards_select_nothing():
 
 
 def test_a_log_is_no_evaluation():
-    with pytest.raises(UsageError, match="takes what evaluate gives"):
+    with pytest.raises(UsageError, match="takes the result of evaluate"):
         op.select(world(np.random.default_rng(0), 100))
 
 
@@ -266,6 +266,6 @@ def test_rounding_is_not_printed_as_a_difference():
     log = op.BanditLog.from_arrays(None, a, 0.1 + rng.random(700), np.full((700, 3), 1 / 3))
     choice = op.select(op.evaluate(log, {"same": np.full((700, 3), 1 / 3)}, estimators=["SNIPW"]))
     assert choice.candidates[0].difference == pytest.approx(0, abs=1e-12)
-    assert str(choice).startswith("same: 0 against the logging policy, at least ")
+    assert str(choice).startswith("same: 0 against the current policy, at least ")
     assert "e-1" not in str(choice)
     assert "e-1" not in choice.sections()[0].body

@@ -229,11 +229,11 @@ def test_estimands_speak_of_slates():
         ({"interaction": "cascades"}, UsageError, "cascade"),
         ({"interaction": np.ones((2, 2))}, UsageError, "shape"),
         ({"interaction": np.zeros((3, 3))}, UsageError, "diagonal"),
-        ({"interaction": "additive"}, DataError, "changes inside"),
-        ({"interaction": "cascade", "reward_of": "slate"}, DataError, "changes inside"),
+        ({"interaction": "additive"}, DataError, "changes within"),
+        ({"interaction": "cascade", "reward_of": "slate"}, DataError, "changes within"),
         ({"interaction": "additive", "reward_of": "slot"}, UsageError, "one reward"),
-        ({"context": ["x", "pos"]}, UsageError, "always seen"),
-        ({"context": ["x", "request"]}, UsageError, "tells slates apart"),
+        ({"context": ["x", "pos"]}, UsageError, "models always see"),
+        ({"context": ["x", "request"]}, UsageError, "only identifies slates"),
         ({"position": "place"}, DataError, "place"),
     ],
 )
@@ -366,7 +366,7 @@ def test_auto_finds_what_rewards_depend_on(below, name):
     log = ev.problem.log
     assert log.interaction.name == name
     assert log.n + 1000 == pytest.approx(4000, abs=100)
-    assert any("no estimate uses" in note for note in ev["policy", "IPW"].notes)
+    assert any("not used for estimates" in note for note in ev["policy", "IPW"].notes)
     again = op.evaluate(log, often_best, estimators=["IPW"])
     assert again["policy", "IPW"].value == ev["policy", "IPW"].value
 
@@ -448,9 +448,9 @@ def test_a_column_with_the_probability_of_what_was_shown(interaction, tmp_path):
             assert ev[policy, name].value == pytest.approx(whole["policy", name].value, abs=1e-12)
     assert ev.verdict("column").level
     ev.report(tmp_path / "report.html")
-    with pytest.raises(UsageError, match="shown items only"):
+    with pytest.raises(UsageError, match="only for the shown items"):
         op.evaluate(log, "p_new", estimators=["DML"])
-    with pytest.raises(PolicyError, match="no probabilities"):
+    with pytest.raises(PolicyError, match="not probabilities"):
         op.evaluate(op.Slates.from_frame(frame.assign(p_new=2.5), **ROLES), "p_new")
 
 

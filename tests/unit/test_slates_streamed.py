@@ -163,7 +163,7 @@ def test_what_needs_all_slates_at_once_is_refused_before_any_fit(path):
             raise AssertionError("fitted")
 
     scan = op.Slates.scan(path, way="stream", chunk_rows=64, propensity="p", **ROLES)
-    with pytest.raises(UsageError, match="predicts the rows it was fitted on only"):
+    with pytest.raises(UsageError, match="can only predict the rows it was fitted on"):
         op.evaluate(scan, "uniform", value_model=Loud())
     with pytest.raises(UsageError, match="MRDR fits models to the weights"):
         op.evaluate(scan, "uniform", estimators=["MRDR"])
@@ -179,7 +179,7 @@ def test_what_needs_all_slates_at_once_is_refused_before_any_fit(path):
         (lambda f: f.assign(pos=np.where(f["request"] == 150, f["pos"] + 1, f["pos"])), "start"),
         (lambda f: f.assign(p=np.where(f.index == 5, 1.5, f["p"])), "column 'p'"),
         (lambda f: pd.concat([f, f.iloc[[7]]]), "appears twice"),
-        (lambda f: f.assign(w=f["w"] + (f.index == 5)), "the weight changes inside a slate"),
+        (lambda f: f.assign(w=f["w"] + (f.index == 5)), "the weight changes within a slate"),
         (lambda f: f.assign(item=f["item"].where(f.index != 5)), "column 'item'"),
     ],
 )

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from clusters import spark_session
 from sklearn.linear_model import LinearRegression
 
 import offpolicy as op
@@ -33,23 +33,7 @@ NAMED = {"context": ["x", "kind"], "action": "arm", "reward": "r", "propensity":
 @pytest.fixture(scope="module")
 def session():
     """A cluster of two executor processes on this machine."""
-    from pyspark.sql import SparkSession
-
-    # Executors cannot import this file: what it defines travels by value.
-    pyspark.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    made = (
-        SparkSession.builder.master("local-cluster[2,1,1024]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.executor.memory", "512m")
-        .config("spark.driver.memory", "512m")
-        .config("spark.sql.shuffle.partitions", "3")
-        .config("spark.sql.files.openCostInBytes", str(1 << 30))
-        .config("spark.executorEnv.OMP_NUM_THREADS", "1")
-        .getOrCreate()
-    )
+    made = spark_session(__name__, partitions=3)
     yield made
     made.stop()
 
@@ -243,7 +227,7 @@ def test_bad_rows_are_counted_by_spark(session, files):
     with op.scan(frame, **NAMED, batch="nothing") as log, pytest.raises(DataError, match="2,000 of 2,000"):
         log.check()
     without = {k: v for k, v in NAMED.items() if k != "id"}
-    with op.scan(frame, **without, way="stream") as log, pytest.raises(UsageError, match="no order of their own"):
+    with op.scan(frame, **without, way="stream") as log, pytest.raises(UsageError, match="no fixed order"):
         op.evaluate(log, soft_of_y, estimators=["IPW"])
 
 
@@ -285,7 +269,7 @@ def test_spark_takes_no_file_for_all(session, files, tmp_path):
         op.scan(str(tmp_path / "*.parquet"), **NAMED, engine="spark")
     frame.to_csv(tmp_path / "1.csv", index=False)
     half[half.columns[::-1]].to_csv(tmp_path / "2.csv", index=False)
-    with pytest.raises(DataError, match="another order"):
+    with pytest.raises(DataError, match="different order"):
         op.scan(str(tmp_path / "*.csv"), **NAMED, engine="spark")
     for name in ("*.tsv", "none.parquet"):
         with pytest.raises(DataError, match="no file"):

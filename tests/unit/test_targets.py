@@ -129,7 +129,7 @@ def test_names_of_policies(log):
         named_policies({}, log)
     with pytest.raises(PolicyError, match="non-empty strings"):
         named_policies({3: "choice"}, log)
-    with pytest.raises(PolicyError, match="stands for the log"):
+    with pytest.raises(PolicyError, match="reserved for the current policy"):
         named_policies({"(logging policy)": policies.Fixed("a")}, log)
 
 

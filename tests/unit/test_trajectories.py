@@ -168,7 +168,7 @@ def change(column, row, value):
         (lambda d: d.assign(end=[True, False, True, True, False, True]), "continues after it terminated"),
         (lambda d: d.assign(t=d.t + 0.5), "not whole numbers"),
         (lambda d: d.head(0), "empty"),
-        (lambda d: d.assign(u=range(6)), "changes inside an episode"),
+        (lambda d: d.assign(u=range(6)), "changes within an episode"),
     ],
 )
 def test_bad_frames(edit, message):

@@ -133,7 +133,7 @@ def test_a_test_of_many_logs_is_not_proposed_as_one_to_plan():
     assert "Worth an A/B test" not in told
     assert "times this log" in told
     said = answers(ev)[0].text
-    assert "remains uncertain" in said
+    assert "size of the gain is uncertain" in said
     assert "Worth an A/B test" not in said
     assert "times this log" in said
 

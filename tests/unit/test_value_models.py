@@ -211,7 +211,7 @@ def test_given_arrays_by_policy():
         (object(), ModelError, "value_model= must be"),
         (np.zeros((3, 2)), ModelError, "must have shape"),
         (op.models.TorchValue(torch.nn.Linear(1, 2)), Exception, "shapes|size|mat"),
-        (op.models.TorchValue(torch.nn.Linear(2, 5), training=QUICK), ModelError, "the network gave"),
+        (op.models.TorchValue(torch.nn.Linear(2, 5), training=QUICK), ModelError, "the network returned"),
     ],
 )
 def test_models_that_cannot_be(log, model, error, message):

@@ -92,7 +92,7 @@ def test_a_handful_of_matches_is_refused_and_named():
     log = op.BanditLog.from_arrays(None, a, RNG.random(3000), p)
     verdict = op.evaluate(log, op.policies.Fixed(1), estimators=["SNIPW"]).verdict()
     assert verdict.level == "insufficient evidence"
-    assert any("4 of 3,000 units" in r for r in verdict.reasons)
+    assert any("4 of its 3,000 units" in r for r in verdict.reasons)
     assert "cannot tell" in verdict.reasons[-1]
 
 

@@ -137,7 +137,7 @@ def test_a_lift_over_what_may_be_nothing_is_refused():
     lift = other.lift(noise).interval()
     assert not lift.sufficient
     assert lift.unbounded == "on both sides"
-    assert "holds 0" in lift.reason
+    assert "contains 0" in lift.reason
     assert "refused" in repr(other.lift(noise))
 
 

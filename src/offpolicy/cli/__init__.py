@@ -47,8 +47,8 @@ def _run(options: argparse.Namespace) -> int:
         return BAD
     except MemoryError:
         terminal.complain(
-            f"offpolicy {options.command}: there is not enough memory for this log. Let an engine read it "
-            "(--engine duckdb), in parts (--memory-limit 2GB)."
+            f"offpolicy {options.command}: there is not enough memory for this log. Read it in parts with an engine: "
+            "--engine duckdb --memory-limit 2GB."
         )
         return BAD
     except KeyboardInterrupt:
@@ -61,7 +61,7 @@ def _check_folder() -> None:
     try:
         Path.cwd()
     except OSError as error:
-        raise UsageError("the working folder does not exist any more. Change to one that does: cd.") from error
+        raise UsageError("the current folder no longer exists. Change to another one with cd.") from error
 
 
 def entry() -> None:

@@ -1,4 +1,4 @@
-"""Changes to a log that flags ask for: success words as 0 and 1, a cap on rewards, days from a time column.
+"""Changes to a log that flags ask for: success words, a cap on rewards, propensities in percent, days from times.
 
 Each is made the same way on a frame and on a table behind an engine, and each says how many rows it changed.
 """
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 YES = ("yes", "y", "true", "t", "1", "success", "click", "clicked", "converted", "ja", "oui", "si", "sí")
 MOST_WORDS = 5  # different texts in a reward column that are listed
 MOST_TEXTS = 100_000  # different texts of a reward column that are compared with --success
+MOST_LABELS = 1_000  # different texts of a column that are compared with each other
 MOST_ACTIONS = 1_000  # different numbers in an action column that still look like labels
 
 
@@ -36,9 +37,28 @@ def apply(frame: Any, options: argparse.Namespace) -> Any:
         above = int((frame[column] > options.cap_reward).sum())
         frame = frame.assign(**{column: frame[column].clip(upper=options.cap_reward)})
         _say_capped(above, len(frame), options)
+    if options.propensity_unit == "percent":
+        columns = [_column(frame, name, "--propensity") for name in _percent_columns(options)]
+        _check_percent(columns, max((float(frame[c].max()) for c in columns), default=math.nan))
+        frame = frame.assign(**{c: frame[c] / 100 for c in columns})
     if options.time:
         frame = _days(frame, options)
     return frame
+
+
+def _percent_columns(options: argparse.Namespace) -> list[str]:
+    if not options.propensity:
+        raise UsageError("--propensity-unit percent needs --propensity, the column with the propensities.")
+    return list(options.propensity)
+
+
+def _check_percent(columns: list[str], largest: float) -> None:
+    """Propensities that are probabilities already must not be divided by 100 once more."""
+    if largest <= 1:
+        raise DataError(
+            f"--propensity-unit percent: no value in {', '.join(map(repr, columns))} is above 1, so these look like "
+            "probabilities. Leave --propensity-unit out."
+        )
 
 
 def _check_cap(options: argparse.Namespace) -> None:
@@ -49,7 +69,7 @@ def _check_cap(options: argparse.Namespace) -> None:
 def _column(frame: Any, name: str | None, flag: str) -> str:
     names = [str(c) for c in frame.columns]
     if name is None:
-        raise UsageError(f"{flag} needs --reward: which column holds it?")
+        raise UsageError(f"{flag} needs --reward, the column with the reward.")
     if name not in names:
         raise DataError(f"{flag}: the log has no column {name!r}.{did_you_mean(name, names)}")
     return name
@@ -61,7 +81,7 @@ def _success(frame: Any, options: argparse.Namespace) -> Any:
         if reward is None or reward not in frame.columns:  # the log says that it is missing
             return frame
         values = frame[reward]
-        check_success(options.success, reward, map(str, values.dropna().unique()))
+        check_success(options.success, reward, values.dropna().astype(str).unique())
         hits = values.astype(str).isin(options.success)
         return frame.assign(**{reward: hits.astype(float).where(values.notna())})
     for reward in options.reward or ():
@@ -73,14 +93,16 @@ def _success(frame: Any, options: argparse.Namespace) -> Any:
 def only_reward(options: argparse.Namespace, flag: str) -> str | None:
     """The reward, where a flag is about one."""
     if options.reward and len(options.reward) > 1:
-        raise UsageError(f"{flag} is for one reward, and there are {len(options.reward)}. Change the column before.")
+        raise UsageError(
+            f"{flag} takes one reward, but {len(options.reward)} were given. Change the columns in the file."
+        )
     return options.reward[0] if options.reward else None
 
 
 def _refuse_words(values: Any, reward: str) -> None:
     """A column of words is no reward yet."""
     if values.dtype.kind in "OUS" or str(values.dtype) in {"str", "string", "category"}:
-        words = [str(w) for w in values.dropna().unique()[:MOST_ACTIONS]]
+        words = values.dropna().astype(str).unique()[:MOST_ACTIONS].tolist()  # lists have no hash, their texts do
         if words and not any(is_number(w) for w in words):
             raise DataError(not_numbers(reward, words))
 
@@ -90,14 +112,14 @@ def check_success(words: list[str], column: str, held: Iterable[str]) -> None:
     texts = list(held)
     for word in words:
         if word not in texts:
-            raise DataError(f"--success {word}: column {column!r} never holds it.{did_you_mean(word, texts[:20])}")
+            raise DataError(f"--success {word}: column {column!r} has no such value.{did_you_mean(word, texts[:20])}")
     folded = {word.strip().casefold() for word in words}
     also = [text for text in texts if text not in words and text.strip().casefold() in folded]
     if also:
         shown = ", ".join(map(repr, sorted(also)[:MOST_WORDS]))
         raise DataError(
-            f"--success {words[0]}: column {column!r} also holds {shown}, which would count as 0. Name every "
-            f"spelling: {_flags([*words, *sorted(also)])}; or rewrite the column."
+            f"--success {words[0]}: column {column!r} also contains {shown}, which would count as 0. Name every "
+            f"spelling ({_flags([*words, *sorted(also)])}), or rewrite the column."
         )
 
 
@@ -109,8 +131,8 @@ def not_numbers(column: str, words: list[str]) -> str:
     """What to do about a reward column that holds words.
 
     >>> print(not_numbers("bought", ["no", "yes"]))
-    column 'bought' holds words ('no', 'yes') and no numbers. To count some of them as 1 and all others as 0:
-    --success yes.
+    column 'bought' contains words ('no', 'yes'), not numbers. To count some of them as 1 and all others as 0,
+    add --success yes.
     >>> print(not_numbers("cost", ["1%", "2%"]))
     column 'cost' holds '1%', '2%': numbers with percent signs. Write plain numbers, such as 0.01 for 1%.
     """
@@ -119,8 +141,8 @@ def not_numbers(column: str, words: list[str]) -> str:
         if any(pattern.fullmatch(word.strip()) for word in words):
             return f"column {column!r} holds {shown}: {what}. {remedy}"
     return (
-        f"column {column!r} holds words ({shown}) and no numbers. To count some of them as 1 and all others as 0: "
-        f"{_flags(positive(words) or words[:1])}."
+        f"column {column!r} contains words ({shown}), not numbers. To count some of them as 1 and all others as 0, "
+        f"add {_flags(positive(words) or words[:1])}."
     )
 
 
@@ -142,10 +164,10 @@ CLOTHES = (
      "Write plain numbers, such as 0.01 for 1%."),
     ("amounts with a currency", re.compile(rf"[-+−]?\s*{CURRENCY}\s*[-+−]?{AMOUNT}|[-+−]?{AMOUNT}\s*{CURRENCY}"),
      "Write the number alone, and the currency in a column of its own."),
-    ("numbers with a minus sign of typography", re.compile(r"−[\d.,]+"), "Write a hyphen: -1."),
+    ("numbers with a typographic minus sign", re.compile(r"−[\d.,]+"), "Use a hyphen: -1."),
     ("numbers in hexadecimal", re.compile(r"[-+]?0[xX][0-9a-fA-F]+"), "Write decimal numbers."),
     ("numbers with Fortran's exponent", re.compile(r"[-+]?[\d.]+[dD][-+]?\d+"), "Write 1e5 instead of 1d5."),
-    ("numbers with separators of thousands", re.compile(r"[-+]?\d{1,3}([.,'\u00a0\u202f\s_]\d{3})*([.,]\d+)?"),
+    ("numbers with thousands separators", re.compile(r"[-+]?\d{1,3}([.,'\u00a0\u202f\s_]\d{3})*([.,]\d+)?"),
      "Write them without: 1234.5 (with --decimal ',': 1234,5)."),
 )  # fmt: skip
 
@@ -159,6 +181,18 @@ def is_number(word: str) -> bool:
     return True
 
 
+def alike(labels: Iterable[str]) -> tuple[str, ...]:
+    """The first labels that differ only by spaces or letter case.
+
+    >>> alike(["dress", "sofa", "Dress "]), alike(["dress", "sofa"])
+    (('Dress ', 'dress'), ())
+    """
+    folded: dict[str, list[str]] = {}
+    for label in labels:
+        folded.setdefault(" ".join(label.split()).casefold(), []).append(label)
+    return next((tuple(sorted(same)) for same in folded.values() if len(same) > 1), ())
+
+
 def _check_actions(frame: Any, options: argparse.Namespace) -> None:
     """Measured quantities are no labels: thousands of them mean that the column is another."""
     action = options.action
@@ -169,43 +203,51 @@ def _check_actions(frame: Any, options: argparse.Namespace) -> None:
         first = next((v for v in values if v is not None), None)
         if isinstance(first, list | dict | set | tuple) or hasattr(first, "__array__"):
             raise DataError(
-                f"column {action!r} holds lists ({first!r} in the first row): an action is one label per row. "
-                "Write each slate as one text label, or take the position you want to evaluate."
+                f"column {action!r} contains lists ({first!r} in the first row), but an action is one label per row. "
+                "Write each slate as one text label, or keep only the position you want to evaluate."
             )
+    texts = [v for v in values.unique()[:MOST_LABELS] if isinstance(v, str)] if values.dtype.kind not in "biufM" else []
+    same = alike(texts)
+    if same:
+        some = " and ".join(map(repr, same))
+        terminal.complain(
+            f"labels of {action!r} differ only by spaces or letter case: {some}. They count as different actions."
+        )
     number = values.nunique() if values.dtype.kind == "f" else 0
     if number > MOST_ACTIONS and number > len(values) / 20:
         raise DataError(
-            f"column {action!r} holds {number:,} different decimal numbers in {len(values):,} rows: that is a "
-            "quantity, not a choice among labels. A price, a bid or a dose: --action-kind continuous. Else name the "
-            "column of the action, or cut the quantity into a few ranges first."
+            f"column {action!r} has {number:,} different decimal numbers in {len(values):,} rows, which is a "
+            "quantity, not a choice among labels. For a price, a bid or a dose use --action-kind continuous. Otherwise "
+            "name the column with the action, or cut the quantity into a few ranges first."
         )
 
 
 def _days(frame: Any, options: argparse.Namespace) -> Any:
     column = _column(frame, options.time, "--time")
-    moments = moments_of(frame[column])
+    moments = moments_of(frame[column], options.time_format)
     if options.batch is None:
         options.batch = day_name(column)
         frame = frame.assign(**{options.batch: moments.dt.strftime("%Y-%m-%d")})
     return frame
 
 
-def moments_of(values: Any) -> Any:
-    """A column of times as moments, from ISO texts or dates; numbers are refused."""
+def moments_of(values: Any, written: str | None = None) -> Any:
+    """A column of times as moments, from dates or texts in the format ``written`` (ISO 8601); numbers are refused."""
     import pandas as pd
 
     if values.dtype.kind == "M":
         return values
     if values.dtype.kind in "iufb":
-        raise DataError(f"--time: column {values.name!r} holds numbers. Give dates or times, such as 2026-01-31 14:00.")
-    moments = pd.to_datetime(values, errors="coerce", format="ISO8601", utc=True)
+        raise DataError(f"--time: column {values.name!r} is numeric. Give dates or times, such as 2026-01-31 14:00.")
+    moments = pd.to_datetime(values, errors="coerce", format=written or "ISO8601", utc=True)
     bad = moments.isna()
     if bool(bad.any()):
         row = int(bad.to_numpy().nonzero()[0][0])
         raise DataError(
             f"--time: column {values.name!r}: {int(bad.sum()):,} of {len(values):,} values are not dates "
-            f"in a format offpolicy reads (first: "
-            f"row {row} = {values.iloc[row]!r}). Write them as 2026-01-31 or 2026-01-31T14:00:00."
+            f"in {'the format ' + repr(written) if written else 'a format offpolicy reads'} (first: "
+            f"row {row} = {values.iloc[row]!r}). Write them as 2026-01-31 or 2026-01-31T14:00:00, or give their "
+            'format: --time-format "%d.%m.%Y %H:%M".'
         )
     return moments
 
@@ -217,7 +259,7 @@ def day_name(column: str) -> str:
 
 def _say_capped(above: int, rows: int, options: argparse.Namespace) -> None:
     terminal.complain(
-        f"{above:,} of {rows:,} rewards are above {options.cap_reward:g} and were set to it (--cap-reward)."
+        f"{above:,} of {rows:,} rewards were above {options.cap_reward:g} and were capped there (--cap-reward)."
     )
 
 
@@ -242,6 +284,11 @@ def apply_scan(log: LogScan, options: argparse.Namespace) -> Any:
         counts = log.engine.table(table.aggregate(above=(table[reward] > options.cap_reward).sum(), n=table.count()))
         _say_capped(int(counts["above"][0].as_py() or 0), int(counts["n"][0].as_py()), options)
         table = table.mutate(**{reward: table[reward].clip(upper=options.cap_reward)})
+    if options.propensity_unit == "percent":
+        columns = _percent_columns(options)
+        largest = log.engine.table(table.aggregate(**{c: table[c].max() for c in columns})).to_pylist()[0]
+        _check_percent(columns, max(float(v) for v in largest.values() if v is not None))
+        table = table.mutate(**{c: table[c] / 100 for c in columns})
     if options.time:
         if options.time not in table.columns:
             raise DataError(
@@ -249,7 +296,9 @@ def apply_scan(log: LogScan, options: argparse.Namespace) -> Any:
             )
         if options.batch is None:
             options.batch = day_name(options.time)
-            day = table[options.time].cast("timestamp").strftime("%Y-%m-%d")
+            text = table[options.time]
+            moment = text.as_timestamp(options.time_format) if options.time_format else text.cast("timestamp")
+            day = moment.strftime("%Y-%m-%d")
             table = table.mutate(**{options.batch: day})
             roles = replace(roles, batch=options.batch)
     return replace(log, table=table, roles=roles)

@@ -67,8 +67,8 @@ COMMANDS = (
 a policy is name=SPEC, where SPEC is one of
   COLUMN                    a column of the log that holds the action the policy would take
   COL_1,COL_2,…             probability columns, one for each action in sorted order
-  FILE.csv, FILE.parquet    a table of (context columns, action column, probability)
-  TREE.json                 a policy tree, as learned.policy.to_json() writes it
+  FILE.csv, FILE.parquet    a table of context columns, the action column and its probability
+  TREE.json                 a policy tree written by learned.policy.to_json()
   package.module:function   a function of the context: K probabilities or one label per row
   uniform, always:LABEL     the simplest policies
 
@@ -94,15 +94,15 @@ exit codes: 0 no alarm, 1 bad data or usage, 3 at least one check raised an alar
       --policy new=choice --policy bold=other_choice
   offpolicy select run.toml --rate 0.01 --json choice.json
 
-of the policies that the log shows to be better than what was done, the one with the highest estimate is adopted; a
-policy that is no better is adopted in at most --rate of logs
+adopts the policy with the highest estimate among those that the log shows to be better than the current one; adopts
+a policy that is no better in at most --rate of logs
 
-exit codes: 0 a policy is adopted, 1 bad data or usage, 4 none is shown to be better: keep what you have
+exit codes: 0 a policy is adopted, 1 bad data or usage, 4 none is shown to be better: keep the current policy
 """,
     ),
     Command(
         "learn",
-        "learn a better policy from a log, as rules, and say honestly what it is worth",
+        "learn a better policy from a log, as readable rules with an honest value",
         "deciding:learn",
         """examples:
   offpolicy learn log.csv --context age,device --action ad --reward click --propensity p --report tree.html
@@ -110,21 +110,21 @@ exit codes: 0 a policy is adopted, 1 bad data or usage, 4 none is shown to be be
   offpolicy evaluate other.csv --context age,device --action ad --reward click --propensity p \\
       --policy learned=tree.json
 
-prints rules that people can read and what they would earn, valued on rows they were not learned from; the value on
-their own rows, which is too high, stands beside it
+prints readable rules and their value on rows they were not learned from, next to their value on the training rows,
+which is too high
 
 exit codes: 0 done, 1 bad data or usage
 """,
     ),
     Command(
         "advise",
-        "how much exploration, and how many rows, a wanted width takes",
+        "how much exploration and how many rows you need for an interval of a given width",
         "deciding:advise",
         """examples:
   offpolicy advise log.csv --context age --action ad --reward click --propensity p --policy new=choice --width 0.01
   offpolicy advise router.jsonl --policy large=always:large --width 0.02 --exploration 0.05,0.1
 
-exit codes: 0 done, 1 bad data or usage, 4 the log does not answer as it is: do what the table says
+exit codes: 0 done, 1 bad data or usage, 4 this log cannot answer yet: follow the table
 """,
     ),
     Command(
@@ -136,15 +136,15 @@ exit codes: 0 done, 1 bad data or usage, 4 the log does not answer as it is: do 
       --learner linucb --learner epsilon-greedy --blocks day --report learning.html
   offpolicy replay log.parquet … --learner mine=package.module:Learner --blocks 20 --time timestamp
 
-a learner's policy in a block is trained on the blocks before it (--method progressive), or on those rows alone that the
-learner would have chosen itself (--method rejection); the first block trains and is not scored
+trains a learner on all earlier blocks (--method progressive), or only on rows where the learner would have taken
+the logged action (--method rejection); the first block is for training and is not scored
 
 {CODES}
 """,
     ),
     Command(
         "convert",
-        "a log of another format to a table, or back",
+        "convert a log from another format to a table, or back",
         "convert:run",
         """examples:
   offpolicy convert decisions.json.gz log.parquet --from dsjson
@@ -152,7 +152,7 @@ learner would have chosen itself (--method rejection); the first block trains an
 """,
     ),
     Command("schema", "print the JSON Schema of what --json writes", "outputs:schema"),
-    Command("reproduce", "run an installed study, or list them", "studies:run", takes_words=True),
+    Command("reproduce", "run a study, or list the installed ones", "studies:run", takes_words=True),
     Command("bench", "the scoreboard of estimators, where it is installed", "studies:run_command", takes_words=True),
 )
 

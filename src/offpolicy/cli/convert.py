@@ -32,9 +32,9 @@ def run(options: argparse.Namespace) -> int:
     if options.target in WRITERS:
         log = logs.log_of(logs.frame_of(options), options)
         n = WRITERS[options.target](log, options.output)
-        terminal.say(f"{n:,} lines written to {options.output}")
+        terminal.say(f"Wrote {n:,} lines to {options.output}")
         return 0
-    raise UsageError("say which format: --from dsjson|jsonl|router to make a table, or --to dsjson|jsonl.")
+    raise UsageError("name the format: --from dsjson|jsonl|router to make a table, or --to dsjson|jsonl.")
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -71,11 +71,11 @@ def spreadsheet_safe(frame: Any) -> tuple[Any, int]:
 def _refuse_twins(values: Any) -> None:
     """A CSV has no types: 1 and "1" would be read as one label."""
     held: dict[str, type] = {}
-    for value in values.dropna().unique():
+    for value in values.dropna():
         if held.setdefault(str(value), type(value)) is not type(value):
             raise DataError(
-                f"column {values.name!r} holds {str(value)!r} as text and as a {held[str(value)].__name__}, which a "
-                "CSV cannot tell apart. Write .parquet, or give the column one type."
+                f"column {values.name!r} contains {str(value)!r} both as text and as a {held[str(value)].__name__}, "
+                "which look the same in a CSV. Write .parquet, or give the column one type."
             )
 
 
@@ -111,12 +111,12 @@ def _to_table(options: argparse.Namespace) -> int:
             out.writelines(_csv_lines(safe))
         if changed:
             terminal.say(
-                f"{changed:,} texts that a spreadsheet would run as formulas are written with a leading apostrophe; "
-                "write .parquet to keep them as they are"
+                f"{changed:,} texts that a spreadsheet would run as formulas got a leading apostrophe; "
+                "write .parquet to keep them unchanged"
             )
     else:
-        raise DataError(f"{options.output}: unknown kind of table. Write .parquet or .csv.")
-    terminal.say(f"{len(frame):,} rows written to {options.output}")
+        raise DataError(f"{options.output}: unknown file type. Write .parquet or .csv.")
+    terminal.say(f"Wrote {len(frame):,} rows to {options.output}")
     terminal.say(f"context columns: {','.join(reading.context) or '(none)'}")
     for line in logs.left_out(reading):
         terminal.say(line)

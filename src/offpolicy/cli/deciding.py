@@ -49,9 +49,9 @@ def learn(options: argparse.Namespace) -> int:
 
     outputs.prepare(options)
     if options.learner == "boosted" and (options.json or options.sql):
-        raise UsageError("--json and --sql write a tree; boosted regressions cannot be written so. Use --learner tree.")
+        raise UsageError("--json and --sql write a tree, and boosted regressions are not one. Use --learner tree.")
     if options.episode:
-        raise UsageError("learn is for single decisions, not for episodes (--episode).")
+        raise UsageError("learn works on single decisions, not on episodes (--episode).")
     log = logs.open_log(options)
     metric = _metric(log, options)
     learned = learn_policy(
@@ -76,7 +76,7 @@ def _metric(log: Log, options: argparse.Namespace) -> str:
     """The metric that decides: the one there is, or the one named."""
     names: list[str] = list(log.metrics)
     if options.metric is None and len(names) > 1:
-        raise UsageError(f"--metric: by which of the metrics {', '.join(names)}? Name it: --metric {names[0]}.")
+        raise UsageError(f"name the metric that decides, one of {', '.join(names)}: --metric {names[0]}.")
     if options.metric is not None and options.metric not in names:
         raise UsageError(f"--metric {options.metric}: the metrics are {', '.join(names)}.")
     return names[0] if options.metric is None else str(options.metric)
@@ -94,11 +94,29 @@ def advise(options: argparse.Namespace) -> int:
         except ValueError as error:
             raise UsageError(f"--exploration {','.join(options.exploration)}: give shares such as 0.05,0.1.") from error
     log = logs.open_log(options)
+    if options.label_plan and not log.in_memory:
+        raise UsageError("--label-plan numbers the rows of a file that is read whole: leave out --engine.")
     advice = advised(log, logs.parse_policies(options, log), **asked, **logs.models(log, options))
     if options.json:
         write_text(options.json, advice.to_json() + "\n")
+    if options.label_plan:
+        write_text(options.label_plan, _label_rows(log, advice))
     terminal.say(in_flags(str(advice)))
     return DONE if advice.answered else NO_ANSWER
+
+
+def _label_rows(log: Log, advice: Any) -> str:
+    """A CSV of the rows of the file, from 0 on, and the probability with which each policy's plan labels them."""
+    import pandas as pd
+
+    plans = {name: plan.probability for name, plan in advice.labels.items() if plan.probability is not None}
+    if not plans:
+        raise UsageError("--label-plan: no policy has a plan of labels that gives the width. Ask for a larger --width.")
+    made = pd.DataFrame(plans)
+    order = log.row_order
+    made.insert(0, "row", range(len(made)) if order is None else order)
+    text: str = made.sort_values("row").to_csv(index=False)
+    return text
 
 
 def replay(options: argparse.Namespace) -> int:
@@ -122,7 +140,7 @@ def replay(options: argparse.Namespace) -> int:
     terminal.say()
     curve = ev.learning_curve(level=level)
     wide = curve.pivot_table(index="block", columns="policy", values="value", sort=False)
-    terminal.say(f"value by block, learned from the blocks before:\n{wide.to_string(float_format='%.4g')}")
+    terminal.say(f"value by block, learned from earlier blocks:\n{wide.to_string(float_format='%.4g')}")
     for failure in failures:
         terminal.complain(failure)
     return worst([gate.exit_code for gate in judged]) if judged else int(bool(failures))

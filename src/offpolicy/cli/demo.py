@@ -124,13 +124,13 @@ def command(options: argparse.Namespace) -> int:
     terminal.say(align(HEADINGS, rows(result)))
     terminal.say()
     terminal.say("DML is the paper's estimator: doubly robust scores, every model fitted out of fold.")
-    terminal.say("auto is the recommended one: as much of the model as lowers the variance.")
-    terminal.say("The standard error of the direct method (DM) leaves out the error of its own model:")
-    terminal.say("it can be far off, and sure of it.")
+    terminal.say("auto is the recommended one: it uses the model only as far as that lowers the variance.")
+    terminal.say("The standard error of the direct method (DM) ignores the error of its model:")
+    terminal.say("DM can be far off and still look precise.")
     if options.report:
         result.known.report(options.report, title="Demo: a simulated ad log")
         terminal.say(f"The report is in {options.report}.")
-    terminal.say("Now your own file: offpolicy init LOG")
+    terminal.say("Next, try your own file: offpolicy init LOG")
     return 0
 
 

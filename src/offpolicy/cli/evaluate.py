@@ -76,11 +76,9 @@ def _evaluated(options: argparse.Namespace) -> tuple[Evaluation, list[str]]:
     if options.minimize_metric:
         asked["minimize"] = options.minimize_metric
     elif options.minimize and len(options.reward or ()) > 1:
-        raise UsageError(
-            f"--minimize: of which metric is less better? Name it: --minimize-metric {options.reward[-1]}."
-        )
+        raise UsageError(f"--minimize: name the metric to minimize, such as --minimize-metric {options.reward[-1]}.")
     if options.bandwidth is not None:  # the window around a policy's number
-        from offpolicy.policies.densities import KernelRatio
+        from offpolicy.kinds.kernel import KernelRatio
 
         asked["ratio"] = KernelRatio(options.bandwidth)
     if options.train_before is not None:
@@ -170,15 +168,15 @@ def trained_before(options: argparse.Namespace) -> tuple[Any, dict[str, Floats]]
     from offpolicy.models.fitting.policy_fits import predictions_apart
 
     if not options.time:
-        raise UsageError("--train-before needs --time: which column holds the date?")
+        raise UsageError("--train-before needs --time, the column with the date.")
     logs.check_flags(options)
     if options.engine or options.episode or options.slate:
-        raise UsageError("--train-before is for a table of single decisions that is read whole.")
+        raise UsageError("--train-before works on a table of single decisions that is read into memory.")
     table = logs.table_of(options)
     if table.reading is not None:
-        raise UsageError("--train-before is for tables. Convert the trace first: offpolicy convert.")
+        raise UsageError("--train-before works on tables. Convert the trace first: offpolicy convert.")
     frame = changes.apply(table.frame, options)
-    early = is_early(frame[options.time], options.train_before)
+    early = is_early(frame[options.time], options.train_before, options.time_format)
     whole = logs.log_of(frame, options)
     order = np.arange(len(frame)) if whole.row_order is None else np.asarray(whole.row_order)
     predicted = {}
@@ -193,11 +191,11 @@ def trained_before(options: argparse.Namespace) -> tuple[Any, dict[str, Floats]]
     return logs.log_of(later, options, whole.actions), predicted
 
 
-def is_early(values: Any, date: str) -> Bools:
+def is_early(values: Any, date: str, written: str | None = None) -> Bools:
     """Which rows come before a date."""
     import pandas as pd
 
-    moments = pd.to_datetime(changes.moments_of(values), utc=True)
+    moments = pd.to_datetime(changes.moments_of(values, written), utc=True)
     try:
         cut = pd.Timestamp(date)
     except ValueError as error:
@@ -205,24 +203,25 @@ def is_early(values: Any, date: str) -> Bools:
     cut = cut.tz_localize("UTC") if cut.tzinfo is None else cut
     early = np.asarray(moments < cut, dtype=bool)
     if not early.any() or early.all():
-        side = "before" if not early.any() else "from"
+        side = "before" if not early.any() else "on or after"
         raise DataError(
-            f"--train-before {date}: no row lies {side} it on; the log goes from {moments.min()} to {moments.max()}."
+            f"--train-before {date}: no row is {side} that date; the log goes from {moments.min()} to {moments.max()}."
         )
     return early
 
 
 def _say(frame: Any, early: Bools, options: argparse.Namespace) -> None:
     terminal.complain(
-        f"{int(early.sum()):,} rows before {options.train_before} train the reward model, "
-        f"{int((~early).sum()):,} are evaluated."
+        f"The reward model is trained on {int(early.sum()):,} rows before {options.train_before}; "
+        f"{int((~early).sum()):,} later rows are evaluated."
     )
     if options.cluster is not None:
         names = frame[options.cluster]
         both = len(set(names[early]) & set(names[~early]))
         if both:
             terminal.complain(
-                f"{both:,} {plural_of(options.cluster)} are on both sides: the model has seen them before."
+                f"{both:,} {plural_of(options.cluster)} have rows on both sides of that date, so the model has seen "
+                "them before."
             )
 
 
@@ -256,5 +255,5 @@ def check(options: argparse.Namespace) -> int:
             terminal.say(in_flags("\n".join(wrapped(finding))), FINDINGS.get(finding.level))
     if alarms:
         names = ", ".join(dict.fromkeys(f.name for f in alarms))
-        terminal.say(f"\nalarm: {names}. Estimates from this log cannot be relied on as it is.", "red")
+        terminal.say(f"\nalarm: {names}. Do not rely on estimates from this log as it is.", "red")
     return ALARM if alarms else 0

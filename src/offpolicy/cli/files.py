@@ -136,7 +136,7 @@ def kind_of(file: Path) -> Kind:
         return known.name
     suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
     if suffix not in SUFFIXES:
-        raise DataError(f"{file.name}: unknown kind of file. Give CSV, Parquet, JSON lines or dsjson.")
+        raise DataError(f"{file.name}: unknown file type. Give CSV, Parquet, JSON lines or dsjson.")
     return SUFFIXES[suffix]
 
 
@@ -200,6 +200,6 @@ def _check_decimals(file: Path, lines: Sequence[str], separator: str) -> None:
     columns = commas_in(lines, separator)
     if columns:
         raise DataError(
-            f"{file.name}: numbers of {', '.join(map(repr, columns[:3]))} are written with a decimal comma. "
-            "Say so: --decimal ',' (or --decimal '.' where they are text)."
+            f"{file.name}: the numbers in {', '.join(map(repr, columns[:3]))} have a decimal comma. "
+            "Add --decimal ',' (or --decimal '.' if they are text)."
         )

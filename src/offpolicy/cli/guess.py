@@ -43,6 +43,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "step": ("step", "t", "timestep"),
     "terminated": ("terminated", "terminal", "done"),
 }  # fmt: skip
+PERCENT = {"pct", "percent", "percentage", "perc"}
 IDENTIFIER = ("id", "uuid", "guid", "uid", "key", "hash", "cookie")
 MOST_ACTIONS = 1_000
 MOST_LEVELS = 50  # different texts of a context column
@@ -108,6 +109,7 @@ def guess(
     facts: Sequence[ColumnFacts],
     sums_to_one: Callable[[Sequence[str]], bool] = lambda _: True,
     given: Mapping[str, str] | None = None,
+    tells: Callable[[str, str], bool] = lambda _, __: False,
 ) -> Guess:
     """Roles of the columns of a log.
 
@@ -118,6 +120,8 @@ def guess(
         Whether some columns add up to 1 in every row.
     given : {role: column}, optional
         Roles that are known already.
+    tells : callable
+        Whether rows that agree in the first column have the same action, which is the second.
     """
     made = Guess()
     by_name = {f.name: f for f in facts}
@@ -133,8 +137,10 @@ def guess(
     _policy_columns(made, facts, actions)
     _distributions(made, facts, labels, sums_to_one)
     _propensity(made, facts, number)
+    _percentages(made, facts, number)
     _cluster(made, facts)
     _time(made, facts)
+    _telling(made, facts, tells)
     _context(made, facts)
     _advise(made, by_name, number)
     return made
@@ -155,9 +161,11 @@ def _best(
 def _impossible(made: Guess, facts: Sequence[ColumnFacts]) -> None:
     for f in _free(made, facts):
         if f.kind == "empty":
-            made.leave(f.name, "holds nothing")
+            made.leave(f.name, "empty")
         elif f.kind == "list":
-            made.leave(f.name, "holds lists: an action or a feature is one value per row")
+            made.leave(f.name, "contains lists, but an action or a feature is one value per row")
+        elif f.kind == "json":
+            made.leave(f.name, "JSON as text; put the fields you need into columns of their own")
 
 
 def _episodes(made: Guess, facts: Sequence[ColumnFacts]) -> None:
@@ -168,8 +176,8 @@ def _episodes(made: Guess, facts: Sequence[ColumnFacts]) -> None:
     step = _best(made, facts, "step", lambda f: f.kind == "whole" and f.low >= 0)
     if episode is None or step is None:
         return
-    made.give("episode", episode.name, "rows with the same one belong together")
-    made.give("step", step.name, "counts inside an episode")
+    made.give("episode", episode.name, "groups the steps of an episode")
+    made.give("step", step.name, "counts up inside each episode")
     end = _best(made, facts, "terminated", lambda f: f.distinct <= 2)
     if end is not None:
         made.give("terminated", end.name, "true where an episode ends")
@@ -241,7 +249,7 @@ def _policy_columns(made: Guess, facts: Sequence[ColumnFacts], actions: ColumnFa
         sure = actions.kind == "text" or hinted(f, "policy") > 0
         if same and sure and not f.missing:
             made.policies[_policy_name(f.name, made.policies)] = f.name
-            made.why[f.name] = f"holds labels of {actions.name}: what another policy would do"
+            made.why[f.name] = f"contains labels of {actions.name}, so probably another policy's choices"
 
 
 def _policy_name(column: str, used: Collection[str]) -> str:
@@ -267,10 +275,10 @@ def _distributions(
         logging = bool(words & {"propensity", "pscore", "logging", "behavior", "behaviour", "b", "pib", "logged"})
         if logging and "propensity" not in made.roles:
             made.roles["propensity"] = columns
-            why = "probabilities of the logging policy, one column for each action"
+            why = "probabilities of the logging policy, one column per action"
         else:
             made.policies[_policy_name(stem, made.policies)] = ",".join(columns)
-            why = "probabilities of a policy, one column for each action"
+            why = "probabilities of a policy, one column per action"
         made.why.update(dict.fromkeys(columns, why))
 
 
@@ -286,15 +294,47 @@ def _propensity(made: Guess, facts: Sequence[ColumnFacts], number: int) -> None:
     if found is None:
         able = [f for f in _free(made, facts) if f.is_probability and near(f, PLAUSIBLE)]
         found = able[0] if len(able) == 1 else None
-        why = "in (0, 1], and the mean of 1 / it is near the number of actions"
+        why = "in (0, 1], and the mean of 1/p is close to the number of actions"
     if found is None:
         return
     made.give("propensity", found.name, why)
     if not near(found, 2.0) and not math.isnan(found.mean_inverse):
         made.advice.append(
-            f"the mean of 1 / {found.name} is {found.mean_inverse:.3g}, that of true propensities of {number} "
-            f"actions would be near {number}: is it the probability of the logged action?"
+            f"the mean of 1/{found.name} is {found.mean_inverse:.3g}, but for true propensities of {number} actions it "
+            f"would be close to {number}. Is {found.name} the probability of the logged action?"
         )
+
+
+def _percentages(made: Guess, facts: Sequence[ColumnFacts], number: int) -> None:
+    """A propensity written in percent: it is named like a probability, and goes from 0 to 100."""
+    given = next((f for f in facts if f.name == made.roles.get("propensity")), None)
+    found = given or _best(made, facts, "propensity", lambda f: f.is_percentage)
+    if found is None or not found.is_percentage or "propensity_unit" in made.roles:
+        return
+    if found is not given and not PERCENT & set(found.words) and not _like_percentages(found, number):
+        made.leave(found.name, "named like a probability, but above 1; if it is in percent, name it with --propensity")
+        return
+    if found is not given:
+        made.give("propensity", found.name, "named like a probability, and in percent (0 to 100)")
+    made.roles["propensity_unit"] = "percent"
+
+
+def _like_percentages(f: ColumnFacts, number: int) -> bool:
+    return number > 1 and number / 2 <= f.mean_inverse <= number * 2
+
+
+def _telling(made: Guess, facts: Sequence[ColumnFacts], tells: Callable[[str, str], bool]) -> None:
+    """Columns that tell the action are left out: most were written after it."""
+    action = made.roles.get("action")
+    if not isinstance(action, str) or "episode" in made.roles:
+        return
+    for f in _free(made, facts):
+        if unfit(f) is None and tells(f.name, action):
+            made.leave(f.name, f"tells the {action}: rows with the same value have the same {action}")
+            made.advice.append(
+                f"{f.name} tells the {action}, so it was probably written afterwards. Add it to the context only if it "
+                f"was known before the {action} was chosen"
+            )
 
 
 def _cluster(made: Guess, facts: Sequence[ColumnFacts]) -> None:
@@ -308,14 +348,22 @@ def _cluster(made: Guess, facts: Sequence[ColumnFacts]) -> None:
     found = _best(made, named, "cluster", repeats)
     if found is not None:
         per = found.filled / found.distinct
-        made.give("cluster", found.name, f"{per:.1f} rows for each: they depend on each other")
+        made.give("cluster", found.name, f"{per:.1f} rows per value, which depend on each other")
 
 
 def _time(made: Guess, facts: Sequence[ColumnFacts]) -> None:
     dates = [f for f in _free(made, facts) if f.kind == "date"]
-    found = max(dates, key=lambda f: (f.iso, hinted(f, "time")), default=None)
-    if found is not None and found.iso and not found.missing and "episode" not in made.roles:
-        made.give("time", found.name, "dates: what changes from day to day can be looked at")
+    found = max(dates, key=lambda f: (f.iso, len(f.time_formats) == 1, hinted(f, "time")), default=None)
+    readable = found is not None and (found.iso or len(found.time_formats) == 1)
+    if found is not None and readable and not found.missing and "episode" not in made.roles:
+        made.give("time", found.name, "dates, which show changes from day to day")
+        if not found.iso:
+            made.roles["time_format"] = found.time_formats[0]
+    elif found is not None and len(found.time_formats) > 1:
+        both = " or ".join(map(repr, found.time_formats[:2]))
+        made.advice.append(
+            f"{found.name} may be written as {both}. Say which: --time {found.name} --time-format FORMAT"
+        )
     for f in dates:
         if f.name not in made.taken:
             made.leave(f.name, "dates; treated as text, each would be its own category")
@@ -346,9 +394,9 @@ def unfit(f: ColumnFacts) -> str | None:
     if f.distinct <= 1:
         return "always the same"
     if f.kind == "text" and f.distinct > max(MOST_LEVELS, 0.0) and f.distinct > 0.02 * f.filled:
-        return f"text with {f.distinct:,} different values in {f.filled:,} rows: too many for a model"
+        return f"text with {f.distinct:,} different values in {f.filled:,} rows, too many for a model"
     if f.kind in {"whole", "text"} and f.unique:
-        return "a value of its own in nearly every row: an id"
+        return "a different value in nearly every row, so probably an id"
     if any(w in IDENTIFIER for w in f.words) and f.kind in {"whole", "text"} and f.distinct > MOST_LEVELS:
         return "an id"
     return None
@@ -357,14 +405,20 @@ def unfit(f: ColumnFacts) -> str | None:
 def _advise(made: Guess, by_name: Mapping[str, ColumnFacts], number: int) -> None:
     for role in ("action", "reward"):
         if role not in made.roles:
-            made.advice.append(f"no column looks like the {role}: name it, --{role} COL")
+            made.advice.append(f"no column looks like the {role}. Name it: --{role} COL")
     action = by_name.get(str(made.roles.get("action")))
     if action is not None and action.kind in {"whole", "number"}:
-        made.advice.append(f"the {number} numbers in {action.name} are taken as labels, without order or size")
+        made.advice.append(f"the {number} numbers in {action.name} are treated as labels, without order or size")
+    if action is not None and action.alike:
+        some = " and ".join(map(repr, action.alike))
+        made.advice.append(
+            f"labels of {action.name} differ only by spaces or letter case: {some}. They count as different actions; "
+            "correct the file if they are the same"
+        )
     if "propensity" not in made.roles:
         made.advice.append(
-            "no column looks like a propensity: the logging policy will be estimated from the context, which must "
-            "then hold everything that decided the action"
+            "no column looks like a propensity. The logging policy will be estimated from the context, which must "
+            "then contain everything that determined the action"
         )
     if not made.policies:
-        made.advice.append("no column looks like a policy: the run file asks for 'uniform', put your own in its place")
+        made.advice.append("no column looks like a policy. The run file uses 'uniform': replace it with your own")

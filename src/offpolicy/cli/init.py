@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -13,6 +14,7 @@ import numpy as np
 
 from offpolicy._visible import visible
 from offpolicy.cli import outputs, terminal
+from offpolicy.cli.changes import MOST_LABELS, alike
 from offpolicy.cli.files import SAMPLE_LINES, commas_in, first_lines, kind_of, read_table, separator_of
 from offpolicy.cli.guess import Guess, guess
 from offpolicy.cli.runfile import run_file
@@ -41,11 +43,16 @@ def run(options: argparse.Namespace) -> int:
     rows = len(table.frame)
     if table.reading is not None:
         made, facts = Guess(), []
-        terminal.say(f"{options.log}: {table.kind}, {rows:,} decisions, roles are part of the format")
+        terminal.say(f"{options.log}: {table.kind}, {rows:,} decisions; the format defines the roles")
         terminal.say(f"context: {', '.join(table.reading.context) or '(none)'}")
     else:
         facts = facts_of(table.frame)
-        made = guess(facts, lambda names: _sums_to_one(table.frame, names), _given(options, facts))
+        made = guess(
+            facts,
+            lambda names: _sums_to_one(table.frame, names),
+            _given(options, facts),
+            lambda column, action: tells(table.frame[column], table.frame[action]),
+        )
         _add_metrics(made, options)
         terminal.say(f"{options.log}: {table.kind}, {rows:,} rows, {len(facts)} columns")
         for line in _about(table):
@@ -57,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     missing = [role for role in ("action", "reward") if role not in made.roles]
     if table.reading is None and missing:
         flags = " ".join(f"--{role} COL" for role in missing)
-        raise UsageError(f"nothing was written. Say which: offpolicy init {options.log} {flags}")
+        raise UsageError(f"no run file was written. Name the missing columns: offpolicy init {options.log} {flags}")
     log = os.path.relpath(Path(options.log).resolve(), output.resolve().parent)
     output.write_text(run_file(log, table, made, facts), encoding="utf-8")
     terminal.say(f"\nWrote {output}. Review it, then run: offpolicy evaluate {output}")
@@ -70,7 +77,7 @@ def _check(output: Path, options: argparse.Namespace) -> None:
     if not output.resolve().parent.is_dir():
         raise UsageError(f"--output {output}: there is no folder {str(output.parent)!r}.")
     if output.exists() and not options.force:
-        raise UsageError(f"{output} exists. Choose another name (--output), or --force to write over it.")
+        raise UsageError(f"{output} exists. Choose another name with --output, or overwrite it with --force.")
 
 
 def _sample(path: str) -> Table:
@@ -116,6 +123,25 @@ def _sums_to_one(frame: Any, names: Sequence[str]) -> bool:
     return bool(((total - 1).abs() < MARGIN).all())
 
 
+def tells(column: Any, action: Any) -> bool:
+    """Whether rows that agree in a column have the same action, far beyond what the actions' shares make likely.
+
+    >>> import pandas as pd
+    >>> a = pd.Series(list("ab") * 50)
+    >>> tells(a.map({"a": 30.5, "b": 69.5}), a), tells(pd.Series([1, 1, 2, 2] * 25), a)
+    (True, False)
+    """
+    rows = column.groupby([column, action]).size()
+    same = rows.groupby(level=0)
+    repeated = same.sum()[same.sum() > 1].index
+    if not len(repeated):
+        return False
+    kept = rows[rows.index.get_level_values(0).isin(repeated)]
+    right = kept.groupby(level=0).max().sum() / kept.sum()
+    usual = float(action.value_counts(normalize=True).max())
+    return bool(kept.sum() >= len(column) / 2 and len(repeated) <= len(column) / 5 and right > max(0.99, usual + 0.01))
+
+
 def _about(table: Table) -> list[str]:
     if table.dialect is None:
         return []
@@ -130,7 +156,9 @@ def _about(table: Table) -> list[str]:
 def role_of(column: str, made: Guess) -> str:
     """What a column is used for, in a word."""
     for role, given in made.roles.items():
-        if role != "success" and (column == given or (isinstance(given, list) and column in given)):
+        if role not in {"success", "propensity_unit", "time_format"} and (
+            column == given or (isinstance(given, list) and column in given)
+        ):
             return role
     return next((f"policy {name}" for name, spec in made.policies.items() if column in spec.split(",")), "-")
 
@@ -155,12 +183,14 @@ def show(made: Guess, facts: Sequence[ColumnFacts]) -> None:
     Console(markup=False).print(grid)
 
 
-Kind: TypeAlias = Literal["number", "whole", "text", "date", "truth", "list", "empty"]
+Kind: TypeAlias = Literal["number", "whole", "text", "date", "truth", "list", "json", "empty"]
 
 FEW = 20  # different values that are kept by name
 SAMPLE = 200  # values whose writing is looked at
 DATE = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}.*)?\s*|\s*\d{1,2}[./]\d{1,2}[./]\d{2,4}.*")
 ISO = re.compile(r"\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?\s*")
+CLOCKS = ("", " %H:%M", " %H:%M:%S")
+DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y")
 
 
 @dataclass(frozen=True)
@@ -179,9 +209,14 @@ class ColumnFacts:
     values : tuple of str
         The different values as text, sorted, where there are few.
     mean_inverse : float
-        Mean of 1 / value where all lie in (0, 1]: of true propensities it is near the number of actions.
+        Mean of 1 / value where all lie in (0, 1], of 100 / value where all lie in (0, 100]: of true propensities it is
+        near the number of actions.
     iso : bool
         Whether dates are written as 2026-01-31.
+    time_formats : tuple of str
+        The formats in which dates may be written instead; several where they cannot be told apart.
+    alike : tuple of str
+        Texts that differ from another one only by spaces or letter case, with that one.
     """
 
     name: str
@@ -194,6 +229,8 @@ class ColumnFacts:
     values: tuple[str, ...] = ()
     mean_inverse: float = math.nan
     iso: bool = True
+    time_formats: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
 
     @property
     def filled(self) -> int:
@@ -211,6 +248,11 @@ class ColumnFacts:
         return self.kind == "number" and 0 < self.low <= self.high <= 1 and not self.missing
 
     @property
+    def is_percentage(self) -> bool:
+        """Whether all values lie in (0, 100] and some are above 1."""
+        return self.kind in {"number", "whole"} and self.low > 0 and 1 < self.high <= 100 and not self.missing
+
+    @property
     def words(self) -> tuple[str, ...]:
         """Parts of the name, in small letters."""
         return words_of(self.name)
@@ -225,6 +267,7 @@ class ColumnFacts:
             "date": f"dates or times, {some}",
             "truth": "true and false",
             "list": "lists",
+            "json": "JSON as text",
             "empty": "nothing",
         }[self.kind]
         if self.kind == "text" and 1 < len(self.values) <= 4:
@@ -259,8 +302,20 @@ def column_facts(name: str, values: Any) -> ColumnFacts:
     plain = ColumnFacts(name, kind, rows, missing, distinct, values=few)
     if kind == "date":
         texts = present.iloc[:SAMPLE].astype(str)
-        return replace(plain, iso=all(ISO.fullmatch(t) for t in texts), values=())
+        iso = all(ISO.fullmatch(t) for t in texts)
+        return replace(plain, iso=iso, values=(), time_formats=() if iso else _time_formats(present))
+    if kind == "text":
+        return replace(plain, alike=alike(str(v) for v in present.unique()[:MOST_LABELS]))
     return _in_numbers(plain, present) if kind == "number" else plain
+
+
+def _time_formats(present: Any) -> tuple[str, ...]:
+    """The formats that read every text of a column."""
+    import pandas as pd
+
+    texts = pd.Series(present.astype(str).unique())
+    able = (day + clock for day in DAYS for clock in CLOCKS)
+    return tuple(f for f in able if bool(pd.to_datetime(texts, format=f, errors="coerce").notna().all()))
 
 
 def kind_of_values(present: Any) -> Kind:
@@ -276,14 +331,28 @@ def kind_of_values(present: Any) -> Kind:
     texts = present.iloc[:SAMPLE].astype(str)
     if {t.lower() for t in present.astype(str).unique()[:3]} <= {"true", "false"}:
         return "truth"
+    if all(_is_json(t) for t in texts):
+        return "json"
     return "date" if all(DATE.fullmatch(t) for t in texts) else "text"
+
+
+def _is_json(text: str) -> bool:
+    """Whether a text is a JSON object or list."""
+    if text.strip()[:1] not in {"{", "["}:
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _in_numbers(facts: ColumnFacts, present: Any) -> ColumnFacts:
     numbers = present.to_numpy(dtype=float)
     low, high = float(numbers.min()), float(numbers.max())
     whole = bool(np.isfinite(numbers).all() and (numbers == np.round(numbers)).all())
-    inverse = float(np.mean(1 / numbers)) if low > 0 and high <= 1 else math.nan
+    scale = 1.0 if high <= 1 else 100.0
+    inverse = float(np.mean(scale / numbers)) if low > 0 and high <= 100 else math.nan
     kind: Kind = "whole" if whole else "number"
     return replace(facts, kind=kind, low=low, high=high, mean_inverse=inverse)
 

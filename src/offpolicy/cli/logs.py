@@ -38,7 +38,7 @@ MOST_LINES = 10
 TREE_FILES = (".json",)
 NO_LOG = (
     "which log? Give a CSV, Parquet, JSON-lines or dsjson file (or `log = …` in the run file). "
-    "To begin with one: offpolicy init LOG."
+    "To create a run file: offpolicy init LOG."
 )
 LARGE = 500_000_000  # bytes of a table that an engine should read
 
@@ -51,7 +51,7 @@ def open_log(options: argparse.Namespace) -> Any:
     if options.engine or (not options.episode and _wants_engine(options)):
         return scanned(options)
     if options.table:
-        raise UsageError("--table is for a database file (.duckdb); this log is one table by itself.")
+        raise UsageError("--table is for a database file (.duckdb); this file is a single table.")
     table = table_of(options)
     if table.reading is not None and not (options.episode or options.slate):
         return traced(table.reading, options)
@@ -61,7 +61,7 @@ def open_log(options: argparse.Namespace) -> Any:
 def traced(reading: Reading, options: argparse.Namespace) -> BanditLog:
     """A log that knows its own roles: dsjson or a trace; flags override them."""
     if outcome_of(options) is not None:
-        raise UsageError("rewards seen in part are read from a table: convert the log to Parquet first.")
+        raise UsageError("partly observed rewards are read from a table. Convert the log to Parquet first.")
     roles = given(options, "context", "action", "reward", "cluster", "weight", "eligible", *BANDIT)
     if options.propensity:
         roles["propensity"] = _propensity(options)
@@ -81,7 +81,7 @@ def left_out(reading: Reading) -> list[str]:
     """What a reader of a trace should know of the lines that are not in it."""
     lines = []
     if reading.n_skipped:
-        lines.append(f"{reading.n_skipped:,} lines say of themselves that they are to be skipped")
+        lines.append(f"{reading.n_skipped:,} lines are marked as to be skipped")
     lines += [f"left out: {bad}" for bad in reading.bad[:MOST_LINES]]
     if reading.n_bad > MOST_LINES:
         lines.append(f"left out: {reading.n_bad - MOST_LINES:,} more lines")
@@ -91,7 +91,7 @@ def left_out(reading: Reading) -> list[str]:
 def check_flags(options: argparse.Namespace) -> None:
     """No flag of the other kind of log is passed over."""
     single = ["batch", "keep_probability", "eligible", "id", "time", "train_before", "action_kind"]
-    single += ["bandwidth", *IN_PART]
+    single += ["bandwidth"]
     wrong = {}
     if options.episode:
         refused = [*single, "slate", *([] if options.engine else ["memory_limit", "table"])]
@@ -102,7 +102,7 @@ def check_flags(options: argparse.Namespace) -> None:
     if options.slate:
         wrong |= dict.fromkeys(single, "is not for slates (--slate)")
         if not options.position:
-            raise UsageError("--slate needs --position: the column with the place of a row in its slate.")
+            raise UsageError("--slate needs --position, the column with each row's position in its slate.")
     else:
         wrong |= dict.fromkeys(OF_SLATES, "is for slates: name their column, --slate")
     for name, said in wrong.items():
@@ -115,8 +115,6 @@ def _wants_engine(options: argparse.Namespace) -> bool:
     if options.engine:
         return True
     if options.eligible or options.separator or options.decimal or options.candidates:
-        return False
-    if outcome_of(options) is not None:
         return False
     if REMOTE.match(options.log):
         return True
@@ -131,9 +129,9 @@ def _wants_engine(options: argparse.Namespace) -> bool:
 
 def scanned(options: argparse.Namespace) -> Any:
     """A log that an engine reads."""
-    for flag in ("eligible", "candidates", "separator", "decimal", "train_before", *IN_PART):
+    for flag in ("eligible", "candidates", "separator", "decimal", "train_before"):
         if getattr(options, flag):
-            raise UsageError(f"--{flag.replace('_', '-')} is for a file that is read whole: leave out --engine.")
+            raise UsageError(f"--{flag.replace('_', '-')} needs a file that is read into memory. Leave out --engine.")
     log = _scan_of(options)
     log = changes.apply_scan(log, options)
     if not options.actions:
@@ -166,12 +164,13 @@ class Form:
         for flag in ("action", "reward"):
             if getattr(options, flag) is None:
                 known = f" Columns: {', '.join(map(str, columns))}" if len(columns) else ""
-                raise UsageError(f"--{flag} is missing: which column holds it?{known}")
+                raise UsageError(f"--{flag} is missing. Name its column.{known}")
 
         def named(*names: str) -> dict[str, Any]:
             return {name: getattr(options, name) for name in names}
 
         roles = {**named("action", "reward", "cluster", "weight"), "propensity": _propensity(options)}
+        roles |= {"outcome": outcome_of(options)}
         if options.episode:
             from offpolicy.logs.trajectories import Trajectories
 
@@ -187,7 +186,7 @@ class Form:
         from offpolicy.engines.scan import scan
 
         roles |= named(*BANDIT) | {"action_kind": options.action_kind or "discrete"}
-        return cls(BanditLog.from_frame, scan, roles, {**named("eligible"), "outcome": outcome_of(options)})
+        return cls(BanditLog.from_frame, scan, roles, named("eligible"))
 
 
 def _stages() -> Any:
@@ -246,7 +245,7 @@ def outcome_of(options: argparse.Namespace) -> Any:
     if not any(given.values()):
         return None
     if options.train_before:
-        raise UsageError("--train-before fits on rewards that are all seen.")
+        raise UsageError("--train-before needs rewards that are all observed.")
     made: Any
     if given["delay_time"] or given["age"] or given["window"]:
         from offpolicy.kinds.delayed import Delayed
@@ -254,9 +253,9 @@ def outcome_of(options: argparse.Namespace) -> Any:
         for name in ("delay_time", "age", "window"):
             if not given[name]:
                 flag = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{flag} is missing: late rewards need --delay-time, --age and --window.")
+                raise UsageError(f"{flag} is missing. Late rewards need --delay-time, --age and --window.")
         if given["label_probability"]:
-            raise UsageError("--label-probability is for labels: rewards that come late have none.")
+            raise UsageError("--label-probability is for labels; late rewards have none.")
         made = Delayed(given["delay_time"], given["age"], given["window"], given["proxies"])
     else:
         from offpolicy.kinds.labeled import Labeled
@@ -288,7 +287,7 @@ def _as_kind(labels: list[str], kind: str, column: str) -> list[Any]:
         return [make[kind](label) if kind in make else label for label in labels]
     except (ValueError, KeyError) as error:
         raise UsageError(
-            f"--actions: {','.join(labels)} does not fit the column {column!r}, which holds {NAMES[kind]}."
+            f"--actions: {','.join(labels)} does not match column {column!r}, which contains {NAMES[kind]}."
         ) from error
 
 
@@ -311,7 +310,7 @@ def behavior(log: Log | Scan, options: argparse.Namespace) -> str | None:
     if asked != "logged":
         return asked
     if not log.has_propensity:
-        raise UsageError("--behavior-model logged: the log has no propensities. Name them: --propensity.")
+        raise UsageError("--behavior-model logged: the log has no propensities. Name their column with --propensity.")
     return None
 
 
@@ -349,5 +348,5 @@ def _tree(path: Path) -> Any:
     from offpolicy.decide.policies import TreePolicy
 
     if not path.is_file():
-        raise UsageError(f"there is no file {str(path)!r} with a policy tree.")
+        raise UsageError(f"the policy tree {str(path)!r} does not exist.")
     return TreePolicy.from_json(path.read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from offpolicy.evaluation.result import Evaluation
     from offpolicy.trust.gate import GateResult
 
-FILES = ("json", "report", "summary", "sql", "output")
+FILES = ("json", "report", "summary", "sql", "label_plan", "output")
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # CI systems name a file for each step's summary here
 
 
@@ -39,12 +39,12 @@ def check(options: argparse.Namespace) -> None:
         path = getattr(options, flag)
         if not path or OPEN_STREAM.fullmatch(str(path)):
             continue
-        shown = str(path) if flag == "output" else f"--{flag} {path}"
+        shown = str(path) if flag == "output" else f"--{flag.replace('_', '-')} {path}"
         _writable(shown, Path(path))
         for what, other in taken:
             if _same_file(Path(path), other):
-                raise UsageError(f"{shown} is {what}: it would be written over. Name another file.")
-        taken.append((f"also --{flag}", Path(path)))
+                raise UsageError(f"{shown} is {what} and would be overwritten. Name another file.")
+        taken.append((f"also --{flag.replace('_', '-')}", Path(path)))
     if options.report and Path(options.report).suffix.lower() not in {".html", ".htm"}:
         raise UsageError(f"--report {options.report}: name the file .html.")
 

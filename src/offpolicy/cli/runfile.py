@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 FILES = (*TABLE_FILES, *TREE_FILES)
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}
-SINGLE = ("action", "reward", "success", "propensity", "cluster", "episode", "step", "terminated")
+SINGLE = (
+    "action", "reward", "success", "propensity", "propensity_unit", "cluster", "episode", "step", "terminated",
+)  # fmt: skip
 WIDTH = 36
 
 
@@ -48,7 +50,7 @@ def apply(options: argparse.Namespace) -> None:
     """Fill in what the flags leave open from ``--config``, or from a run file in the place of the log."""
     if str(options.log or "").lower().endswith(".toml"):
         if options.config is not None:
-            raise UsageError(f"two run files: {options.log} and --config {options.config}.")
+            raise UsageError(f"two run files were given, {options.log} and --config {options.config}. Keep one.")
         options.config, options.log = options.log, None
     if options.config is None:
         return
@@ -73,7 +75,7 @@ def _named(path: Path, command: str) -> Iterator[tuple[str, Setting, Any]]:
         if own.name == "config":
             raise UsageError(f"{path.name}: config = {value!r}: a run file cannot name another one.")
         if said.setdefault(own.name, key) != key:
-            raise UsageError(f"{path.name}: {said[own.name]} and {key} are one setting. Keep one of them.")
+            raise UsageError(f"{path.name}: {said[own.name]} and {key} are the same setting. Keep one of them.")
         if name in declared:
             yield key, own, value
 
@@ -125,7 +127,7 @@ def _value(key: str, value: Any, setting: Setting) -> Any:
         if setting.name == "gate":  # what is no gate is said where gates are read
             return entries
         if not _all_text(entries):
-            raise UsageError(f"{key} = {value!r}: must be text in quotes, or a list of such.")
+            raise UsageError(f"{key} = {value!r}: must be text in quotes, or a list of texts in quotes.")
         return entries
     kind: Any = setting.kind if setting.kind in WORDS else str
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -135,7 +137,7 @@ def _value(key: str, value: Any, setting: Setting) -> Any:
     if type(value) is not kind:
         raise UsageError(f"{key} = {value!r}: must be {WORDS[kind]}.")
     if setting.choices and value not in setting.choices:
-        other = " Other models: use the library from Python." if key.endswith("_model") else ""
+        other = " For other models, use Python." if key.endswith("_model") else ""
         raise UsageError(f"{key} = {value!r}: must be one of {', '.join(map(repr, setting.choices))}.{other}")
     return value
 
@@ -179,9 +181,9 @@ def run_file(log: str, table: Table, made: Guess, facts: Sequence[ColumnFacts]) 
     seen = {f.name: f for f in facts}
     lines = [
         "# A run file for offpolicy. Check the roles below, then run:  offpolicy evaluate THIS_FILE",
-        "# Paths are relative to this file. Flags of the command line override what is here.",
+        "# Paths are relative to this file. Command-line flags override these settings.",
         "",
-        setting("log", log, f"{table.kind}, {len(table.frame):,} rows looked at"),
+        setting("log", log, f"{table.kind}, {len(table.frame):,} rows read"),
     ]
     if table.dialect is not None and table.dialect.separator != ",":
         lines.append(setting("separator", table.dialect.separator))
@@ -193,7 +195,7 @@ def run_file(log: str, table: Table, made: Guess, facts: Sequence[ColumnFacts]) 
     given = {role: made.roles[role] for role in SINGLE if role in made.roles}
     lines += [setting(role, column, _remark(column, seen)) for role, column in given.items()]
     if "propensity" not in made.roles and table.reading is None:
-        lines.append('# propensity = "…"  # none was seen: the logging policy is estimated from the context')
+        lines.append('# propensity = "…"  # none was found, so the logging policy is estimated from the context')
     lines += _time(made)
     lines += _context(made, seen)
     lines += _left_out(made)
@@ -223,8 +225,11 @@ def _time(made: Guess) -> list[str]:
     if "time" not in made.roles:
         return []
     line = setting("time", made.roles["time"], "days become batches: value and checks day by day")
+    lines = [line]
+    if "time_format" in made.roles:
+        lines.append(setting("time_format", made.roles["time_format"]))
     # Estimated propensities would be estimated day by day, which is for the owner of the log to say.
-    return [line if "propensity" in made.roles else f"# {line}"]
+    return lines if "propensity" in made.roles else [f"# {line}" for line in lines]
 
 
 def _context(made: Guess, seen: dict[str, ColumnFacts]) -> list[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GROUP = "offpolicy.studies"
 COMMANDS = "offpolicy.commands"
-INSTALL = "Install the project's own from a checkout of its repository: pip install ./studies"
+INSTALL = "Install the project's studies from a checkout of its repository: pip install ./studies"
 
 
 class Study(Protocol):
@@ -51,7 +51,7 @@ def listing() -> str:
         return f"no study is installed. {INSTALL}"
     width = 2 + max(map(len, found))
     lines = [f"  {name:{width}}{_help(entry)}" for name, entry in found.items()]
-    return "\n".join(["studies:", *lines, "", "flags of one: offpolicy reproduce STUDY --help"])
+    return "\n".join(["studies:", *lines, "", "flags of a study: offpolicy reproduce STUDY --help"])
 
 
 def _help(entry: EntryPoint) -> str:
@@ -81,7 +81,7 @@ def run_command(options: argparse.Namespace) -> int:
     name = options.command
     if name not in found:
         remedy = f"Install it from a checkout of the repository: pip install ./{name}"
-        raise UsageError(f"`offpolicy {name}` is a distribution of its own, which is not installed. {remedy}")
+        raise UsageError(f"`offpolicy {name}` is a separate package, which is not installed. {remedy}")
     return _run(found[name].load(), f"offpolicy {name}", ["--help"] if options.help else options.words)
 
 

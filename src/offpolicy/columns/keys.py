@@ -291,6 +291,6 @@ class Names:
     def _refuse(self, e: Estimator) -> None:
         if self.in_units and (e.emphasis is not None or "marginal" in e.needs):
             raise UsageError(
-                f"{e.name} fits models to the weights of all units at once, which a streamed log does not "
-                "hold. Leave it out, or read the log into memory with way='rows'."
+                f"{e.name} fits models to the weights of all units at once, but a streamed log is not "
+                "in memory. Leave it out, or read the log into memory with way='rows'."
             )

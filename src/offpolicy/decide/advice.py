@@ -17,11 +17,14 @@ from offpolicy.trust.trial import rounded_up
 #: How much faster than 1/√n widths shrink since models learn from more rows, as a power of n: a round number between
 #: nothing (a model that knows all) and what the study of routing showed at most. Beyond a factor of FARTHEST, no more.
 LEARNING, FARTHEST = 0.025, 16.0
+#: How many times the skewness an interval is widened by rewards that are larger than any seen: nine of ten logs with
+#: log-normal rewards have less.
+LARGER = 4.0
 #: Widths that differ by less than this share are the same.
 FLAT = 0.005
 NO_EXPLORATION = (
-    "Every decision was taken with probability 1: the log holds no exploration, and no number of rows tells what "
-    "another action would have earned. Draw some decisions uniformly, and log the propensity."
+    "Every decision was taken with probability 1, so the log has no exploration and cannot show what another "
+    "action would have earned, however many rows it has. Draw some decisions uniformly, and log the propensity."
 )
 
 
@@ -104,7 +107,7 @@ class Forecast:
 
         Two standard deviations on each side, of this log and of that one; the excess over a normal interval may be
         off by half. Models may learn nothing more, or twice as much as expected. Rewards of unknown range may be larger
-        in that log than any seen here, which widens its interval by up to twice the skewness of the estimate.
+        in that log than any seen here, which widens its interval by up to four times the skewness of the estimate.
 
         >>> low, high = Forecast(Curve(2.0), 0.03, 0.8).between(1600)
         >>> round(low, 4), round(high, 4)
@@ -114,7 +117,7 @@ class Forecast:
         bend = 1 - 1 / (1 + (self.curve.excess / n) ** 2)
         off = 2 * math.hypot(self.uncertainty, self.luck / math.sqrt(n), bend / 4)
         most, least = max(learned, 1 / learned), min(learned, 1 / learned)
-        larger = 1 + 2 * self.tail / math.sqrt(n)
+        larger = 1 + LARGER * self.tail / math.sqrt(n)
         return width * max(0.0, 1 - off) * least, width * (1 + off) * most * larger
 
 
@@ -171,6 +174,9 @@ class PolicyAdvice:
         Width that rows are counted for.
     plans : tuple of Plan
         As it is now first, then with more exploration.
+    run_itself : float or None
+        Episodes in which the policy itself is run that give the wanted width together with this log; None where a unit
+        is one decision, where units come in clusters, and where no width was asked for or answered.
     """
 
     policy: str
@@ -181,6 +187,7 @@ class PolicyAdvice:
     uncovered: float
     wanted: float
     plans: tuple[Plan, ...]
+    run_itself: float | None = None
 
     def plan(self, exploration: float) -> Plan:
         """The plan with so much more exploration."""
@@ -188,27 +195,32 @@ class PolicyAdvice:
             if math.isclose(plan.exploration, exploration):
                 return plan
         known = [p.exploration for p in self.plans]
-        raise UsageError(f"no plan with exploration {exploration!r} was asked for. There are {known}.")
+        raise UsageError(f"there is no plan with exploration {exploration!r}. Plans: {known}.")
 
     def lines(self, unit: str, n: float) -> list[str]:
         """In words, and a table."""
         if self.answered:
             said = f"{self.policy}: {self.value:.4g}, interval {self.width:.3g} wide."
         else:
-            said = f"{self.policy}: this log does not answer. {self.reason}"
+            said = f"{self.policy}: this log cannot answer. {self.reason}"
         if self.uncovered > 0:
-            said += f" It holds nothing about {100 * self.uncovered:.3g}% of the policy's decisions."
+            said += f" It has no data on {100 * self.uncovered:.3g}% of the policy's decisions."
         headings = ("exploration", f"width with {n:,.0f} {unit}", f"{unit} for a width of {self.wanted:.3g}")
         rows = [
             (
-                "as it is" if p.exploration == 0 else f"{100 * p.exploration:.3g}% more",
+                "as now" if p.exploration == 0 else f"{100 * p.exploration:.3g}% more",
                 p.shown,
                 f"{p.rows:,.0f}" if math.isfinite(p.rows) else "no number is enough",
             )
             for p in (self.plans[:1] if self.is_flat else self.plans)
         ]
-        even = ["", "More exploration would not make it narrower."] if self.is_flat else []
-        return [said, "", align(headings, rows), *even]
+        more = ["", "More exploration would not make the interval narrower."] if self.is_flat else []
+        if self.run_itself is not None:
+            more += [
+                "",
+                f"Or run the policy itself: {self.run_itself:,.0f} {unit} of it, added to this log, are as good.",
+            ]
+        return [said, "", align(headings, rows), *more]
 
     @property
     def is_flat(self) -> bool:
@@ -270,7 +282,7 @@ class Advice:
     def __str__(self) -> str:
         said = []
         if self.randomness is not None and self.explores:
-            said = [f"A second draw would have taken another action in {100 * self.randomness:.3g}% of rows."]
+            said = [f"If redrawn, the logged action would differ in {100 * self.randomness:.3g}% of rows."]
         elif not self.explores:
             said = [NO_EXPLORATION]
         parts = [line for p in self.policies for line in ["", *p.lines(self.unit, self.n)]]

@@ -32,6 +32,7 @@ from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.inference.intervals.evidence import lumpiness, two_values
 from offpolicy.inference.intervals.sample import check_level
+from offpolicy.inference.intervals.tails import effective_size
 from offpolicy.logs.kinds import unit_word
 from offpolicy.logs.outcome import settled_of
 from offpolicy.scores.catalog import headline
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 #: Shares of decisions drawn uniformly that a table shows.
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 ROUNDING = 1e-9
+FEW = 30.0  # units by whose weights a spread is told
 
 
 @checks_arguments
@@ -107,8 +109,8 @@ def advise(
         raise UsageError(f"exploration= must be a list of shares in (0, 1]. Got {exploration!r} instead.")
     if not log.space.finite:
         raise UsageError(
-            "advise speaks of decisions drawn evenly among actions that are labels, and the actions of this log are "
-            "numbers. Give groups of them as the action (prices by range)."
+            "advise plans uniform draws among actions that are labels, but the actions of this log are "
+            "numbers. Group them into ranges (such as price bands) and use the group as the action."
         )
     ev = evaluate(log, policies, **settings)
     n = float(ev.logged.sample().total)
@@ -134,7 +136,7 @@ def _labels(ev: Evaluation, width: float | None, level: float) -> dict[str, Any]
             interval = e.interval(level)
             if not e.is_defined or not interval.sufficient:
                 continue
-            weight = ev.problem.decisions(target, scored(ev.estimators)).ratio
+            weight = ev.problem.decisions(target, scored(ev.estimators)).rho
             plan = own.label_plan(weight, e.std_error, interval.width, width, level)
             if plan is not None:
                 plans[policy] = plan
@@ -164,6 +166,7 @@ def _advice(
     plans = tuple(
         Plan(x, w, f.curve.rows(wanted), *f.between(n), f) for x, w, f in zip(shares, widths, forecasts, strict=True)
     )
+    own_units = view is None and math.isfinite(wanted) and not ev.problem.log.has_clusters
     return PolicyAdvice(
         policy,
         answered,
@@ -173,7 +176,26 @@ def _advice(
         0.0 if view is None else view.uncovered,
         wanted,
         plans,
+        run_itself(ev, policy, 2 * z / wanted, now / (2 * z) if answered else None) if own_units else None,
     )
+
+
+def run_itself(ev: Evaluation, policy: str, precision: float, error: float | None) -> float:
+    """How many units of the policy itself, beside the log's estimate, have a standard error of 1 / precision.
+
+    Their returns have the spread that the logged ones have by the policy's weights, or, where these are worth fewer
+    than `FEW` units, as they are. Both estimates together have the sum of their precisions, 1/σ² each.
+    """
+    d = ev.problem.decisions(ev.targets[policy], scored(ev.estimators))
+    earned = d.sum(d.gamma * d.reward)
+    last = np.cumsum(np.asarray(d.layout.lengths)) - 1
+    weight = d.mass * np.exp(d.log_rho[last] - d.log_rho[last].max())
+    if not effective_size(weight, None) >= FEW:
+        weight = d.mass
+    mean = float(np.average(earned, weights=weight))
+    variance = float(np.average((earned - mean) ** 2, weights=weight))
+    known = 0.0 if error is None else 1 / error**2
+    return float(np.ceil(variance * max(precision**2 - known, 0.0)))
 
 
 def _with_noise(forecast: Forecast, e: Estimate) -> Forecast:

@@ -98,7 +98,7 @@ def column_of(context: Any, name: str | int) -> Array:
     if is_frame(context):
         columns = Columns(context)
         if name not in columns.names:
-            raise PolicyError(f"the policy was learned with a column {name!r}, which is not there.")
+            raise PolicyError(f"the policy was learned with a column {name!r}, which is missing here.")
         return columns.values(str(name))
     array = np.asarray(context)
     return array if array.ndim == 1 else array[:, int(name)]
@@ -107,8 +107,8 @@ def column_of(context: Any, name: str | int) -> Array:
 def _feature(name: str | int, values: Array) -> Feature | None:
     if values.dtype.kind in "mM":
         raise UsageError(
-            f"learn_policy: the context column {name!r} holds dates or durations. Make it a number (hours, say) "
-            "or a label (the weekday), or leave it out: a later log has other dates."
+            f"learn_policy: the context column {name!r} has dates or durations, which a later log will not repeat. "
+            "Turn it into a number (such as hours) or a label (such as the weekday), or leave it out."
         )
     if values.dtype.kind in "biuf":
         return _number(name, np.asarray(values, dtype=np.float64))

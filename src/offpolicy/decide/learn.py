@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy._arrays import picked
 from offpolicy.decide.features import coded, learn_features
 from offpolicy.decide.learners import (
     LEARNED,
@@ -156,6 +157,7 @@ def learn_policy(
         chosen[inside] = _taken(learned(seen, part, [c[outside] for c in codes]), log, inside, codes)
     given = {LEARNED: chosen, NAIVE: _taken(policy, log, np.arange(log.n), codes)}
     both = whole.evaluation.add({name: in_frame_order(table, log) for name, table in given.items()})
+    policy = replace(policy, learned_from=str(whole.evaluation.problem.sums("log").lesson))
     return Learned(policy, _only(both, LEARNED), both[NAIVE, SCORE])
 
 
@@ -199,7 +201,7 @@ def _taken(policy: Any, log: BanditLog, at: Ints, codes: list[Ints]) -> Floats:
         target = resolve("learned", policy.policy, part)
         rows = np.arange(len(at))
         return target.probabilities(part.context.positions(rows) if target.shares_context else rows)
-    able = None if log.eligible is None else log.eligible[at]
+    able = picked(log.eligible, at)
     return one_hot(policy.decide([c[at] for c in codes], len(at), able), len(log.actions))
 
 
@@ -251,8 +253,8 @@ def _in_memory(log: BanditLog | LogScan, learner: Any) -> BanditLog:
         raise UsageError("learn_policy needs a bandit log in memory: BanditLog.from_frame, or scan(…, way='rows').")
     if not log.space.finite:
         raise UsageError(
-            "learn_policy chooses among actions that are labels, and those of this log are numbers. Give groups of "
-            "them as the action (prices by range), or see ev.value_curve()."
+            "learn_policy chooses among labels, but the actions of this log are numbers. Group them into ranges (such "
+            "as price bands) and use the group as the action, or see ev.value_curve()."
         )
     if float(log.count.max()) > 1:
         raise UsageError("learn_policy needs one row per decision; this log is compressed. Use way='rows'.")
@@ -263,7 +265,7 @@ def _in_memory(log: BanditLog | LogScan, learner: Any) -> BanditLog:
 def _check_question(learner: Any, objective: str, max_depth: int, min_rows: int | None) -> None:
     if not isinstance(learner, str) and not callable(learner):
         raise UsageError(
-            f"learner= must be one of {list(LEARNERS)} or a function (context, scores, actions) that gives a policy. "
+            f"learner= must be one of {list(LEARNERS)} or a function (context, scores, actions) that returns a policy. "
             f"Got {type(learner).__name__} instead."
         )
     words = [(learner, LEARNERS, "learner")] if isinstance(learner, str) else []
@@ -279,8 +281,7 @@ def _check_question(learner: Any, objective: str, max_depth: int, min_rows: int 
 def _check_context(log: BanditLog, learner: Any) -> None:
     if log.context.names is None and np.ndim(log.context.table) > 2:
         raise UsageError(
-            "learn_policy asks about single columns; this context is an array of shape "
-            f"{np.shape(log.context.table)}. Give a table of features."
+            f"learn_policy needs a table of features; this context is an array of shape {np.shape(log.context.table)}."
         )
     if learner == "boosted" and not learn_features(_rows(log), log.context.names):
         raise UsageError("learner='boosted' needs a context column with more than one value. Use learner='tree'.")
@@ -372,6 +373,11 @@ class PolicyLearner:
         """The policy learned from a log, with these settings: what `offpolicy.policies.CrossFitted` asks for."""
         settings = {name: getattr(self, name) for name in SETTINGS if name != "log"}
         return learn_policy(log, **settings).policy
+
+    @property
+    def learned_from(self) -> str:
+        """Digest of the rows it was fitted on; empty before."""
+        return self._fitted().learned_from if hasattr(self, "learned_") else ""
 
     def bind(self, actions: Any) -> Any:
         """Return the learned policy for these actions, in this order."""

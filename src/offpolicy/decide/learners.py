@@ -161,6 +161,7 @@ class OwnPolicy:
     policy: Any
     labels: tuple[Hashable, ...]
     learner: str
+    learned_from: str = ""
 
     def bind(self, actions: tuple[Hashable, ...]) -> Any:
         """Return the policy for these actions, in this order."""
@@ -178,7 +179,7 @@ class OwnPolicy:
         return f"Policy learned by {self.learner}"
 
 
-LEARNED, NAIVE = "learned", "learned, on its own rows"
+LEARNED, NAIVE = "learned", "learned, on its training rows"
 SCORE = "DML"
 
 
@@ -189,7 +190,7 @@ class Learned:
     Attributes
     ----------
     policy : TreePolicy, BoostedPolicy or OwnPolicy
-        Learned from all rows. `Learned` itself can be given to `evaluate` as well.
+        Learned from all rows. `Learned` itself can be given to `evaluate` as well, with a log of other rows.
     evaluation : Evaluation
         Of the policies learned without each fold, on the rows of that fold; report, verdict and gate work.
     naive : Estimate
@@ -199,6 +200,11 @@ class Learned:
     policy: TreePolicy | BoostedPolicy | OwnPolicy
     evaluation: Evaluation
     naive: Estimate
+
+    @property
+    def learned_from(self) -> str:
+        """Digest of the rows it was learned from, by which `evaluate` refuses to judge it."""
+        return self.policy.learned_from
 
     @property
     def value(self) -> Estimate:
@@ -275,12 +281,12 @@ class Learned:
     def __str__(self) -> str:
         i, g, v = self.interval(), self.gain_interval(), self.value.value
         value = (
-            f"honest value {plain(v, 4)} (95% {plain(i.low, 4)} to {plain(i.high, 4)}); on the rows it was learned "
-            f"from {plain(self.naive.value, 4)}, which flatters it by {plain(self.optimism, 2)}"
+            f"honest value {plain(v, 4)} (95% interval: {plain(i.low, 4)} to {plain(i.high, 4)}); on its training "
+            f"rows {plain(self.naive.value, 4)}, which is {plain(self.optimism, 2)} too optimistic"
         )
         ends = f"95% {signed(g.low, v)} to {signed(g.high, v)}"
-        word, hint = ("change against", "; less is better") if self.evaluation.minimize else ("gain over", "")
-        gain = f"{word} the logging policy {signed(self.gain.value, v)} ({ends}){hint}"
+        word, hint = ("change from", "; lower is better") if self.evaluation.minimize else ("gain over", "")
+        gain = f"{word} the current policy {signed(self.gain.value, v)} ({ends}){hint}"
         return "\n".join([str(self.policy), value, gain])
 
     @printable

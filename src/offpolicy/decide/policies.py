@@ -34,6 +34,8 @@ class TreePolicy:
         Labels of the actions that leaves name.
     otherwise : tuple of int
         Places among the labels: the first of these that is eligible is taken where a leaf's action is not.
+    learned_from : str
+        Digest of the rows it was learned from; empty for trees written by hand.
     """
 
     root: Node
@@ -41,6 +43,7 @@ class TreePolicy:
     labels: tuple[Hashable, ...]
     otherwise: tuple[int, ...] = ()
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    learned_from: str = field(default="", kw_only=True)
     respects_eligible: ClassVar[bool] = True
 
     def bind(self, actions: tuple[Hashable, ...]) -> TreePolicy:
@@ -91,6 +94,8 @@ class TreePolicy:
         tree = _as_json(self.root, self)
         if self.otherwise:
             tree["otherwise"] = [self.labels[code] for code in self.otherwise]
+        if self.learned_from:
+            tree["learned_from"] = self.learned_from
         return json.dumps(tree, indent=1, default=str)
 
     @classmethod
@@ -111,7 +116,8 @@ class TreePolicy:
         node = _from_json(root, features, labels)
         order = root.get("otherwise", [])
         labels += [label for label in order if label not in labels]
-        return cls(node, tuple(features), tuple(labels), tuple(labels.index(a) for a in order))
+        places = tuple(labels.index(a) for a in order)
+        return cls(node, tuple(features), tuple(labels), places, learned_from=str(root.get("learned_from", "")))
 
     def drawn(self) -> str:
         """The tree as an SVG drawing."""
@@ -128,7 +134,7 @@ class TreePolicy:
     def _closed(self) -> str:
         """What is done where a leaf's action is not eligible."""
         order = ", ".join(str(self.labels[code]) for code in self.otherwise)
-        return f"where that is not eligible: the first eligible of {order}"
+        return f"if that is not eligible, the first eligible of {order}"
 
 
 def _places(labels: tuple[Hashable, ...], actions: tuple[Hashable, ...] | None) -> Ints:
@@ -210,6 +216,7 @@ class BoostedPolicy:
     halves: tuple[tuple[Any, ...], ...] = ()
     caution: float = 0.0
     actions: tuple[Hashable, ...] | None = field(default=None, kw_only=True, repr=False)
+    learned_from: str = field(default="", kw_only=True)
     respects_eligible: ClassVar[bool] = True
 
     def bind(self, actions: tuple[Hashable, ...]) -> BoostedPolicy:

@@ -21,29 +21,32 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy._progress import track
-from offpolicy.decide import online
-from offpolicy.decide.online.own import as_array, fresh
-from offpolicy.decide.time_blocks import blocks_of, ordered
+from offpolicy.decide import online, replay_checks
+from offpolicy.decide.accepted import rejection
+from offpolicy.decide.online.own import fresh
+from offpolicy.decide.past import Telling, is_trained, past_rewards, progressive
+from offpolicy.decide.time_blocks import TimedLog, timed
 from offpolicy.errors import UsageError
 from offpolicy.evaluation.evaluate import evaluate
 from offpolicy.evaluation.question import Asked
-from offpolicy.logs.outcome import need_seen
-from offpolicy.models.fitting.policy_fits import predictions_apart
-from offpolicy.policies.distribution import check_rows
+from offpolicy.logs.layout import in_log_order
+from offpolicy.logs.metrics import check_metric
+from offpolicy.logs.outcome import arrivals
+from offpolicy.models.behavior.logging_policy import as_logging_policy
+from offpolicy.models.rewards.resolve import beside_behavior
+from offpolicy.policies.target import LOGGING_POLICY
+from offpolicy.scores.catalog import headline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from offpolicy._arrays import Array, Bools, Floats, Ints
+    from offpolicy._arrays import Array, Bools, Ints
+    from offpolicy.decide.time_blocks import Timed
     from offpolicy.evaluation.result import Evaluation
-    from offpolicy.logs.bandit import BanditLog
-    from offpolicy.logs.log import Log
+    from offpolicy.logs.log import Log, Scan
 
 Method = Literal["progressive", "rejection"]
-GROWTH = 1.2  # the reward model is fitted again when the past has grown by this factor
-FEWEST_STEPS = 30  # accepted rows below which a replay says nothing
 CURVE = ["policy", "block", "n", "value", "low", "high", "so_far", "so_far_low", "so_far_high"]
-AHEAD = 512  # most rows a learner is asked about before the next acceptance
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,24 +62,27 @@ class Replayed:
         The first block, which trains and is not scored.
     block : (n,) array
         Number of the block of each scored row, among ``blocks``.
-    rows : (n,) array
-        Row of the log that each scored row is.
+    rows : (n,) array or None
+        Row of the log that each scored row is; None of a log that is not held.
     accept : float
         c of a replay by rejection; 1 otherwise.
     accepted : {learner: (n,) array of bool}
         Which rows a learner saw by rejection; empty otherwise.
     moved : {learner: float}
-        Mean share of decisions that the last policy takes otherwise than the one before it.
+        Mean distance of the last block's policy from the one before it, on the same contexts, between 0 and 1.
+    trained : tuple of str
+        Learners whose policy differed between contexts before they saw anything.
     """
 
     method: str
     blocks: tuple[Any, ...]
     burn_in: Any
     block: Ints = field(repr=False)
-    rows: Ints = field(repr=False)
+    rows: Ints | None = field(repr=False)
     accept: float = 1.0
     accepted: Mapping[str, Bools] = field(default_factory=dict, repr=False)
     moved: Mapping[str, float] = field(default_factory=dict)
+    trained: tuple[str, ...] = ()
 
     @property
     def steps(self) -> dict[str, int]:
@@ -86,7 +92,7 @@ class Replayed:
 
 @checks_arguments
 def replay(
-    log: Log,
+    log: Log | Scan,
     learners: Any,
     *,
     method: Method = "progressive",
@@ -105,8 +111,8 @@ def replay(
 
     Parameters
     ----------
-    log : BanditLog
-        Of labels, in memory.
+    log : BanditLog, or a scan of one
+        Of labels. A scan (`offpolicy.scan`, with ``id=``) that is too large for memory is read block by block.
     learners : learner or {name: learner}
         Objects with ``probabilities(context)`` and ``update(context, action, reward, propensity)``, such as those of
         `offpolicy.learners`, or their words ("linucb"). Each is copied and starts fresh.
@@ -146,58 +152,68 @@ def replay(
     if method not in {"progressive", "rejection"}:
         raise UsageError(f"method= must be 'progressive' or 'rejection'. Got {method!r} instead.")
     _check_log(log, method)
-    named = _named(learners)
-    block, labels = blocks_of(log, blocks, time)
-    order = ordered(cast("BanditLog", log), block, time, method)
-    ready = {name: fresh(each, log.actions) for name, each in named.items()}
-    own = log if metric is None else log.with_reward(metric)
-    need_seen(own, "replay")
     asked = Asked.of(log.metrics, minimize, reward_model, "reward_model")
-    lowest = minimize if isinstance(minimize, bool) else (metric or asked.names[0]) in asked.minimized
-    seen = -own.reward if lowest else own.reward
-    scored = order[block[order] > 0]
-    c = 1.0 if method == "progressive" else _acceptance(log, scored, accept)
-    world = _World(log, np.asarray(seen, dtype=np.float64), block, order, scored)
-    probabilities, accepted = {}, {}
-    with track("replaying", len(ready) * len(scored)) as advance:
-        for number, (name, learner) in enumerate(ready.items()):
-            if method == "progressive":
-                probabilities[name] = world.progressive(name, learner, advance)
-            else:
-                rng = np.random.default_rng([seed, number])
-                probabilities[name], accepted[name] = world.rejection(name, learner, c, rng, advance)
-    predicted = {
-        each: _past_predictions(log.with_reward(each), block, scored, model, seed)
-        for each, model in asked.models.items()
-    }
-    replayed = Replayed(
-        method,
-        labels[1:],
-        labels[0],
-        block[scored] - 1,
-        scored,
-        c,
-        accepted,
-        {name: _moved(p, block[scored]) for name, p in probabilities.items()},
-    )
-    sub = replace(
-        log.take(scored),
-        batch=replayed.block,
-        batch_labels=replayed.blocks,
-        notes=(*log.notes, *_notes(replayed, int((block == 0).sum()), len(scored))),
-    )
+    own = metric or asked.names[0]
+    check_metric(own, asked.names)
+    in_time = timed(log, blocks, time, method, own)
+    _check_seen(in_time, own, method)
+    ready = {name: fresh(each, log.actions) for name, each in _named(learners).items()}
+    telling = Telling(own, minimize if isinstance(minimize, bool) else own in asked.minimized)
+    total = int(in_time.sizes[1:].sum())
+    first = next(iter(in_time.steps()))[1]
+    trained = tuple(name for name, each in ready.items() if is_trained(name, each, first))
+    accepted: dict[str, Bools] = {}
+    c = 1.0
+    with track("replaying", len(ready) * total) as advance:
+        if method == "progressive":
+            course = progressive(in_time, ready, telling, advance)
+        else:
+            held = cast("TimedLog", in_time)
+            c = _acceptance(held.log, held.rows, accept)
+            course, accepted = rejection(held, ready, telling, c, seed, advance)
+    behavior = as_logging_policy(behavior_model, log)
+    models = {each: beside_behavior(model, log, behavior) for each, model in asked.models.items()}
+    predicted, notes = past_rewards(in_time, models, seed)
     ev = evaluate(
-        sub,
-        probabilities,
+        in_time.scored(),
+        course.policies,
         estimators=estimators,
         reward_model=predicted if len(predicted) > 1 else next(iter(predicted.values())),
-        behavior_model=behavior_model,
+        behavior_model=_of_scored(behavior_model, in_time),
         minimize=minimize,
         randomized=randomized,
-        learned_elsewhere=True,  # on earlier blocks, or on rows accepted before
+        # Learners that started blank were trained on earlier blocks, or on rows accepted before.
+        learned_elsewhere=[name for name in ready if name not in trained],
         seed=seed,
     )
-    return replace(ev, replayed=replayed)
+    replayed = Replayed(
+        method,
+        in_time.labels[1:],
+        in_time.labels[0],
+        np.asarray(ev.problem.log.batch),
+        in_time.rows if isinstance(in_time, TimedLog) else None,
+        c,
+        accepted,
+        course.moved,
+        trained,
+    )
+    return _marked(ev, replayed, [*_notes(replayed, in_time), *notes])
+
+
+def _of_scored(behavior_model: Any, in_time: Timed) -> Any:
+    """``behavior_model=`` of the scored rows, where it is an array of all of them."""
+    if not isinstance(in_time, TimedLog) or not isinstance(behavior_model, np.ndarray | list):
+        return behavior_model
+    given = np.asarray(in_log_order(np.asarray(behavior_model), in_time.log))
+    return given[in_time.rows] if given.ndim > 0 and len(given) == in_time.log.rows else behavior_model
+
+
+def _marked(ev: Evaluation, replayed: Replayed, notes: list[str]) -> Evaluation:
+    """The evaluation, which knows that its policies learned, with what every estimate has to say of that."""
+    store = ev.problem.store
+    store.replayed, store.notes = replayed, (*store.notes, *notes)
+    made = {key: replace(e, notes=tuple(dict.fromkeys((*notes, *e.notes)))) for key, e in ev.estimates.items()}
+    return replace(ev, estimates=made)
 
 
 def learning_curve(ev: Evaluation, estimator: str | None = None, level: float = 0.95) -> Any:
@@ -208,99 +224,24 @@ def learning_curve(ev: Evaluation, estimator: str | None = None, level: float = 
     """
     import pandas as pd
 
-    from offpolicy.inference.estimate import Estimate
-    from offpolicy.scores.catalog import headline
-
     made = ev.replayed
     if made is None:
         raise UsageError("learning_curve() is for the result of op.replay.")
     name = headline(ev.estimators).name if estimator is None else estimator
-    scores = {policy: ev[policy, name].psi.mean(axis=0) for policy in ev.policies}
-    scores["(logging policy)"] = ev.logged.psi.mean(axis=0)
+    every = {**{policy: ev[policy, name] for policy in ev.policies}, LOGGING_POLICY: ev.logged}
     rows = []
-    for policy, psi in scores.items():
+    for policy, e in every.items():
         for number, label in enumerate(made.blocks):
-            here = Estimate.from_scores(psi[made.block == number])
-            so_far = Estimate.from_scores(psi[made.block <= number])
-            rows.append(
-                (policy, label, here.n, here.value, *here.interval(level), so_far.value, *so_far.interval(level))
-            )
+            here, so_far = e.within(made.block == number), e.within(made.block <= number)
+            rows.append((policy, label, 0 if here is None else here.n, *_ends(here, level), *_ends(so_far, level)))
     return pd.DataFrame(rows, columns=CURVE)
 
 
-@dataclass(frozen=True, eq=False)
-class _World:
-    """The rows of a log in the order in which learners meet them."""
-
-    log: Log
-    reward: Floats
-    block: Ints
-    order: Ints
-    scored: Ints
-
-    def progressive(self, name: str, learner: Any, advance: Any) -> Floats:
-        """(n, K) probabilities of the scored rows, each by the learner of the blocks before its own."""
-        out = np.empty((len(self.scored), len(self.log.actions)))
-        at = 0
-        for number in range(int(self.block.max()) + 1):
-            rows = self.order[self.block[self.order] == number]
-            if number > 0:
-                out[at : at + len(rows)] = self._asked(name, learner, rows)
-                at += len(rows)
-                advance(len(rows))
-            self._show(name, learner, rows)
-        return out
-
-    def rejection(
-        self, name: str, learner: Any, c: float, rng: np.random.Generator, advance: Any
-    ) -> tuple[Floats, Bools]:
-        """Probabilities of the scored rows by the learner of the rows accepted before, and which were accepted."""
-        rows, log = self.scored, self.log
-        out = np.empty((len(rows), len(log.actions)))
-        accepted = np.zeros(len(rows), dtype=bool)
-        draws = rng.random(len(rows))
-        at, ahead = 0, min(AHEAD, max(1, round(1 / c)))
-        while at < len(rows):
-            some = rows[at : at + ahead]
-            p = self._asked(name, learner, some)
-            chance = c * p[np.arange(len(some)), log.action[some]] / log.propensity[some]
-            if (chance > 1 + 1e-9).any():
-                k = int(np.argmax(chance))
-                raise UsageError(
-                    f"accept={c:g} is too large: row {int(some[k])} would be accepted with chance {chance[k]:.3g}. "
-                    f"Use at most {c / chance[k]:.3g}."
-                )
-            taken = np.flatnonzero(draws[at : at + len(some)] < chance)
-            used = len(some) if len(taken) == 0 else int(taken[0]) + 1
-            out[at : at + used] = p[:used]
-            if len(taken):
-                accepted[at + used - 1] = True
-                self._show(name, learner, some[used - 1 : used])
-            at += used
-            advance(used)
-        return out, accepted
-
-    def _asked(self, name: str, learner: Any, rows: Ints) -> Floats:
-        log = self.log
-        context = log.context.native(log.context.positions(rows))
-        shape = (len(rows), len(log.actions))
-        if log.eligible is None:
-            return check_rows(learner.probabilities(context), shape, f"learner {name!r}")
-        if not getattr(learner, "respects_eligible", False):
-            raise UsageError(
-                f"actions of this log are not open to all, and learner {name!r} does not say that it keeps to eligible "
-                "ones. Give it respects_eligible = True and probabilities(context, eligible=mask)."
-            )
-        mask = log.eligible[rows]
-        p = learner.probabilities(context, eligible=mask)
-        return check_rows(p, shape, f"learner {name!r}", mask)
-
-    def _show(self, name: str, learner: Any, rows: Ints) -> None:
-        log = self.log
-        labels = as_array([log.actions[code] for code in log.action[rows]])
-        propensity = None if log.propensity is None else np.array(log.propensity[rows])
-        context = log.context.native(log.context.positions(rows))
-        learner.update(context, labels, self.reward[rows].copy(), propensity)
+def _ends(e: Any, level: float) -> tuple[float, float, float]:
+    """Value and interval; NaN where there is none."""
+    if e is None:
+        return np.nan, np.nan, np.nan
+    return (e.value, *e.interval(level).shown)
 
 
 def _named(learners: Any) -> dict[str, Any]:
@@ -309,27 +250,34 @@ def _named(learners: Any) -> dict[str, Any]:
     if not isinstance(learners, Mapping):
         return {type(learners).__name__: learners}
     if not learners:
-        raise UsageError("learners= is empty: name at least one, such as {'LinUCB': 'linucb'}.")
+        raise UsageError("learners= is empty. Name at least one, such as {'LinUCB': 'linucb'}.")
     return {str(name): online.named(each) if isinstance(each, str) else each for name, each in learners.items()}
 
 
-def _check_log(log: Log, method: str) -> None:
+def _check_log(log: Log | Scan, method: str) -> None:
     if not (log.unit_kind.decides_once and log.space.finite):
+        raise UsageError("replay() needs a log of single decisions whose actions are labels.")
+    if method == "rejection" and not log.has_propensity:
         raise UsageError(
-            "replay() takes logs of single decisions whose actions are labels: learners choose among K actions."
-        )
-    if not log.in_memory:
-        raise UsageError(
-            "replay() reads rows one after another in the order of time. Read the log whole: op.scan(…, way='rows')."
-        )
-    if float(np.max(log.count)) > 1:
-        raise UsageError(
-            "rows of this log stand for several decisions, whose order is not known. Give one row per decision."
-        )
-    if method == "rejection" and log.propensity is None:
-        raise UsageError(
-            "method='rejection' accepts rows by their logged propensities, and this log has none. Use "
+            "method='rejection' needs logged propensities, but this log has none. Use "
             "method='progressive', which can estimate them."
+        )
+
+
+def _check_seen(in_time: Timed, metric: str, method: str) -> None:
+    """Refuse rewards that a learner could not have seen."""
+    if not isinstance(in_time, TimedLog) or metric not in in_time.log.outcomes:
+        return
+    held = in_time.log.outcomes[metric]
+    if not held.seen.any():
+        raise UsageError(
+            f"no row of this log has {metric!r}, so a learner has nothing to learn from. Let it learn from "
+            "another metric: metric=…"
+        )
+    if method == "rejection" and arrivals(in_time.log, metric) is not None:
+        raise UsageError(
+            f"{metric!r} comes late, but method='rejection' shows a row to the learner as soon as it is accepted. Use "
+            "method='progressive', whose learners see a reward once it has come."
         )
 
 
@@ -341,45 +289,16 @@ def _acceptance(log: Log, rows: Ints, accept: float | None) -> float:
     return float(accept)
 
 
-def _past_predictions(log: Log, block: Ints, scored: Ints, model: Any, seed: int) -> Floats:
-    """(n, K) rewards of the scored rows, predicted from the blocks before theirs."""
-    out = np.empty((len(scored), len(log.actions)))
-    numbers = block[scored]
-    sizes = np.bincount(block)
-    starts = np.concatenate([[0], np.cumsum(sizes)])  # rows before each block
-    first, fitted_on = 1, 0
-    while first < len(sizes):
-        # The same fit serves until the past has grown enough for another.
-        fitted_on = starts[first]
-        last = first + 1
-        while last < len(sizes) and starts[last] < GROWTH * fitted_on:
-            last += 1
-        where = (numbers >= first) & (numbers < last)
-        out[where] = predictions_apart(log, block < first, model, seed, rows=scored[where])
-        first = last
-    return out
-
-
-def _moved(p: Floats, block: Ints) -> float:
-    """Half the mean absolute change of the mean policy between the last two scored blocks."""
-    last = int(block.max())
-    now, before = p[block == last], p[block == last - 1]
-    if len(before) == 0:
-        return 0.0
-    return float(0.5 * np.abs(now.mean(axis=0) - before.mean(axis=0)).sum())
-
-
-def _notes(made: Replayed, burn_in: int, scored: int) -> list[str]:
-    first = f"{burn_in:,} rows of the first block ({made.burn_in}) only trained the models"
+def _notes(made: Replayed, in_time: Timed) -> list[str]:
+    burn_in, scored = int(in_time.sizes[0]), int(in_time.sizes[1:].sum())
+    first = f"the {burn_in:,} rows of the first block ({made.burn_in}) were used only for training"
     notes = [f"{first}; {scored:,} rows in {len(made.blocks)} blocks were scored"]
     if made.method == "progressive":
         notes.append("each block's policy and reward model were trained on earlier blocks only")
+    if isinstance(in_time, TimedLog) and len(in_time.order) < in_time.log.rows:
+        left = in_time.log.rows - len(in_time.order)
+        notes.append(f"{left:,} rows of the last blocks were left out because some of their rewards may still come")
     for name, steps in made.steps.items():
-        few = " (too few to say how it learns)" if steps < FEWEST_STEPS else ""
-        notes.append(f"{name} made {steps:,} decisions of its own out of {scored:,} rows{few}")
-    notes += [
-        f"{name} was still changing: its mix of actions moved by {share:.0%} between the last two blocks"
-        for name, share in made.moved.items()
-        if share > 0.2
-    ]
+        few = " (too few to show how it learns)" if steps < replay_checks.FEWEST_STEPS else ""
+        notes.append(f"{name} made {steps:,} of its own decisions out of {scored:,} rows{few}")
     return notes

@@ -123,10 +123,10 @@ class Selection:
     @printable
     def __str__(self) -> str:
         lines = [
-            f"{c.policy}: {c.shown} against the logging policy, {self._limit(c)}({c.method})" for c in self.candidates
+            f"{c.policy}: {c.shown} against the current policy, {self._limit(c)}({c.method})" for c in self.candidates
         ]
         said = (
-            "Keep the logging policy: no policy is shown to be better" if self.keeps_logging else f"Adopt {self.chosen}"
+            "Keep the current policy: no other is shown to be better" if self.keeps_logging else f"Adopt {self.chosen}"
         )
         return "\n".join([*lines, f"{said} (wrong adoptions: at most {100 * self.rate:.3g}%)."])
 
@@ -170,7 +170,8 @@ def select(ev: Evaluation, *, rate: float = 0.05, method: str = "auto", estimato
     """
     if not isinstance(ev, Evaluation):
         raise UsageError(
-            f"select takes what evaluate gives. Got {type(ev).__name__} instead: op.select(op.evaluate(log, policies))."
+            f"select takes the result of evaluate: op.select(op.evaluate(log, policies)). Got {type(ev).__name__} "
+            "instead."
         )
     check_question(rate, method)
     computed = [e.name for e in ev.estimators]
@@ -203,8 +204,8 @@ def _candidate(ev: Evaluation, policy: str, estimator: str, rate: float, method:
     by_interval = method in {"auto", "interval"} or method_named(method).bound is None
     if not by_interval and not exact:
         raise UsageError(
-            f"method={method!r} needs logged propensities and independent units without weights; this log "
-            "has other ones. Leave method= out."
+            f"method={method!r} needs logged propensities and independent units without weights, which this log "
+            "does not have. Leave method= out."
         )
     nothing = math.inf if ev.minimize else -math.inf
     unknown = Candidate(policy, difference.value, nothing, NOT_ENOUGH, e.value, nothing)
@@ -238,7 +239,7 @@ def _is_sound(ev: Evaluation, policy: str, estimator: str, *, by_interval: bool)
     """
     if by_interval:
         return ev.verdict(policy, estimator).level != "insufficient evidence"
-    if any(f.decides and not f.limits.about_reach for f in ev.diagnostics[policy].worst()):
+    if any(f.decides and not f.limits.about_reach for f in ev.diagnostics[policy].statistics):
         return False
     evidence = ev[policy, estimator].known()
     if evidence is None or evidence.weights is None:

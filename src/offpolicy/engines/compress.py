@@ -78,8 +78,8 @@ def compress(
     count = numbers(cells, "n")
     if int(count.sum()) != facts.n:
         raise DataError(
-            f"the log changed while it was read, or its contexts do not compare equal to themselves: "
-            f"{facts.n:,} rows were checked and {int(count.sum()):,} compressed."
+            f"the log changed while it was read, or its contexts do not equal themselves: "
+            f"{facts.n:,} rows were checked but {int(count.sum()):,} were compressed."
         )
     log = _log(cells, contexts, roles, facts, extra, folds, count)
     del cells

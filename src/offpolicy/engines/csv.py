@@ -37,6 +37,7 @@ HEADER_BYTES = 4_000_000
 MOST_COLUMNS = 10_000
 SPELLINGS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 MISSING_WORDS = r"^(NA|N/A|n/a|na|NaN|nan|null|NULL|None|#N/A)?$"
+LONGEST_MISSING_WORD = 4
 OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -44,7 +45,7 @@ def header(path: str, comma: str | None = None) -> list[str]:
     """Column names of a CSV file, checked; errors say what kind of file it is instead."""
     raw = _beginning(path)
     if not raw.strip():
-        raise DataError(f"{path!r} is empty: a CSV file begins with a line of column names.")
+        raise DataError(f"{path!r} is empty. A CSV file starts with a line of column names.")
     if raw[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in raw[:1000]:
         raise DataError(f"{path!r} is not UTF-8 text (it looks like UTF-16, or binary). Save it as UTF-8.")
     line_end = min((raw.find(end) for end in (b"\n", b"\r") if end in raw), default=-1)
@@ -55,7 +56,7 @@ def header(path: str, comma: str | None = None) -> list[str]:
     except UnicodeDecodeError as error:
         row = raw[: error.start].count(b"\n")
         raise DataError(
-            f"{path!r} is not UTF-8 text (line {row + 1}). Save it as UTF-8; older spreadsheets write Latin-1."
+            f"{path!r} is not UTF-8 text (line {row + 1}). Save it as UTF-8; older spreadsheets save Latin-1."
         ) from error
     try:
         rows = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=comma or separator(path))
@@ -72,11 +73,11 @@ def _checked_names(names: list[str], comma: str | None, path: str) -> list[str]:
         for other, word in OTHER_SEPARATORS.items():
             if other in names[0]:
                 raise DataError(
-                    f"{path!r}: the columns are separated by {word}, not by commas. Write it with commas, or read "
+                    f"{path!r}: the columns are separated by {word}, not by commas. Save it with commas, or read "
                     f"it yourself: pandas.read_csv({Path(path).name!r}, sep={other!r})."
                 )
     if len(names) > MOST_COLUMNS:
-        raise DataError(f"{path!r} has {len(names):,} columns; at most {MOST_COLUMNS:,} are read.")
+        raise DataError(f"{path!r} has {len(names):,} columns; the limit is {MOST_COLUMNS:,}.")
     different_names(names, path)
     return names
 
@@ -105,8 +106,8 @@ def common_header(paths: Sequence[str], comma: str | None = None) -> list[str]:
     for path in paths[1:]:
         if header(path, comma) != names:
             raise DataError(
-                f"{path!r} has other columns than {paths[0]!r}, or another order of them. Files of one log must "
-                "have the same columns."
+                f"{path!r} and {paths[0]!r} have different columns, or a different order. Files of one log must "
+                "have the same columns in the same order."
             )
     return names
 
@@ -162,21 +163,26 @@ def _kinds(cell: Any, decimal: str, *, label: bool) -> dict[str, Any]:
     given = cell.notnull() if label else cell.notnull() & ~_is_missing(cell)
     number = _with_point(cell, "." if label else decimal).try_cast("float64")
     # 007 is a code; 1_000 is a number to some readers and a text to others.
-    odd = cell.re_search(r"^\s*[+-]?0[0-9]|[_xX]")
+    odd = cell.contains("_") | cell.contains("x") | cell.contains("X") | cell.re_search(r"^\s*[+-]?0[0-9]")
     beyond = (number.abs() > float(2**53)) & (number.abs() < float(2**1023))
-    kinds = {"given": given, "large": given & beyond & ~cell.re_search("[.eE]")}
+    kinds = {"given": given, "large": _where(given & beyond, ~cell.re_search("[.eE]"))}
     if label:
         kinds["number"] = given & (number.cast("string") == cell)  # 0.50 and 0.5 are two labels
     else:
-        kinds["number"] = given & number.notnull() & ~odd
+        kinds["number"] = _where(given & number.notnull(), ~odd)
     for i, (yes, no) in enumerate(SPELLINGS):
         kinds[f"yes{i}"] = given & ((cell == yes) | (cell == no))
     return kinds
 
 
+def _where(condition: Any, costly: Any) -> Any:
+    """Both hold; the second is looked at where the first does, since a pattern costs more than all else here."""
+    return ibis_module().cases((condition, costly), else_=False)
+
+
 def _is_missing(cell: Any) -> Any:
     # Not isin(…): DuckDB makes a join of a long list, which loses the order of the rows.
-    return cell.re_search(MISSING_WORDS)
+    return _where(cell.length() <= LONGEST_MISSING_WORD, cell.re_search(MISSING_WORDS))
 
 
 def _with_point(cell: Any, decimal: str) -> Any:
@@ -248,7 +254,7 @@ def read_csv(
             bounds = pc.min_max(column).as_py().values()
             if any(v is not None and abs(v) > LARGEST_WHOLE for v in bounds):
                 raise DataError(
-                    f"column {name!r} holds integers beyond 2^53 and missing values, which no number type of "
-                    "a frame holds both. Fill the missing ones, or write Parquet and use offpolicy.scan."
+                    f"column {name!r} has integers beyond 2^53 and missing values, and no numeric type of "
+                    "a frame can store both. Fill in the missing values, or write Parquet and use offpolicy.scan."
                 )
     return table.to_pandas()

@@ -73,8 +73,8 @@ class DuckDB(Here):
         """The connection; an own one is opened when first used and after `rest`."""
         if os.getpid() != self._process:
             raise UsageError(
-                "this scan was opened by another process, whose threads did not come along with the fork. Open it "
-                "anew here, or start workers by 'spawn'."
+                "this scan was opened in another process, and its threads did not survive the fork. Open it "
+                "again here, or start workers with 'spawn'."
             )
         if self._connection is None:
             import duckdb
@@ -115,8 +115,9 @@ class DuckDB(Here):
             self._connection.execute("LOAD httpfs")
         except duckdb.Error as error:
             raise UsageError(
-                "network sources need DuckDB's extension 'httpfs', which is not installed and is not installed "
-                'unasked: run duckdb.sql("INSTALL httpfs") once, or copy the files here first.'
+                "network sources need DuckDB's extension 'httpfs', which is not installed. offpolicy does not install "
+                "it "
+                'for you: run duckdb.sql("INSTALL httpfs") once, or copy the files here first.'
             ) from error
 
     def _make_view(self, name: str, sql: str) -> None:
@@ -210,8 +211,8 @@ class Relation(DuckDB):
         """Ibis table of the relation's rows, which must be the same in every pass."""
         if self._sum() != self._sum():
             raise DataError(
-                "the relation gives other rows each time it is read (random(), a sample, the time of day): every pass "
-                "would see another log. Write its rows to a table first: relation.create('rows')."
+                "the relation gives different rows each time it is read (random(), a sample, the time of day), so "
+                "every pass would see a different log. Write its rows to a table first: relation.create('rows')."
             )
         with duckdb_errors():
             return _table_of(self.relation.limit(0), "offpolicy_rows")
@@ -263,14 +264,14 @@ def duckdb_errors() -> Iterator[None]:
         yield
     except duckdb.OutOfMemoryException as error:
         raise DataError(
-            f"DuckDB ran out of memory ({first_line(error)}). Raise memory_limit=, lower threads=, or give it "
-            "room for temporary files with temp_directory=."
+            f"DuckDB ran out of memory ({first_line(error)}). Raise memory_limit=, lower threads=, or name a folder "
+            "for temporary files with temp_directory=."
         ) from error
     except (duckdb.Error, OSError) as error:
         if "state machine reached an invalid state" in str(error):
             raise DataError(
-                "the CSV file cannot be divided into lines. Usually some of its lines end in LF and others in CRLF, or "
-                "a quote is not closed: write all line ends alike, and quotes in pairs."
+                "the CSV file cannot be split into lines. Usually some lines end in LF and others in CRLF, or "
+                "a quote is not closed. Use one kind of line ending, and close every quote."
             ) from error
         raise DataError(f"DuckDB cannot read the log: {first_line(error)}") from error
 

@@ -19,6 +19,8 @@ from offpolicy.logs.checks import COLUMN, EMPTY, Finding, check_ends, distributi
 from offpolicy.logs.reader import name_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from offpolicy.logs.kinds import ActionSpace
     from offpolicy.logs.roles import Roles
 
@@ -68,8 +70,13 @@ class Facts:
         return self.space.labels
 
 
-def facts_of_rows(engine: Engine, table: Any, roles: Roles) -> Facts:
+def facts_of_rows(engine: Engine, table: Any, roles: Roles, unseen: Collection[str] = ()) -> Facts:
     """Check every row of a log of single decisions, and learn what compressing it needs to know.
+
+    Parameters
+    ----------
+    unseen : names of metrics
+        Rewards that may be missing.
 
     Raises
     ------
@@ -77,7 +84,7 @@ def facts_of_rows(engine: Engine, table: Any, roles: Roles) -> Facts:
         For the first kind of bad row, with how many there are and examples.
     """
     known, logged = _listed(engine, table, roles)
-    findings, ends = _findings(table, roles, known.labels, engine), _measured(roles)
+    findings, ends = _findings(table, roles, known.labels, engine, unseen), _measured(roles)
     queries = {"rows": table.count()}
     for i, (_, each) in enumerate(findings):
         # A comparison with NULL is NULL: only rows known to be bad count.
@@ -100,8 +107,7 @@ def facts_of_rows(engine: Engine, table: Any, roles: Roles) -> Facts:
             largest = bounds.get(name, (None, None))[1]
             where = _where(engine, table, roles, each, int(row[f"bad{i}"]), n)
             raise DataError(each.says(where, np.inf if largest is None else float(largest)))
-    for name in (*roles.rewards, *(() if roles.weight is None else (roles.weight,))):
-        check_ends(*bounds[name], name, ends[name])
+    _check_ends(roles, bounds, ends)
     _check_ids(engine, table, roles, n, int(row.get("ids", n)))
     if known.numeric:
         known = known.scanned(np.array(bounds[roles.action], dtype=np.float64), [], roles.action)
@@ -110,6 +116,14 @@ def facts_of_rows(engine: Engine, table: Any, roles: Roles) -> Facts:
     distinct["reward"] = max(int(row[f"distinct{width + j}"]) for j in range(len(roles.rewards)))
     nulls = {name: int(row[f"nulls{j}"]) for j, name in enumerate(roles.context)}
     return Facts(n, n, known, logged, distinct=distinct, nulls=nulls)
+
+
+def _check_ends(roles: Roles, bounds: dict[str, Any], ends: dict[str, str]) -> None:
+    """The ends of rewards and weights; a reward that is seen in part may be missing in all rows."""
+    for name in (*roles.rewards, *(() if roles.weight is None else (roles.weight,))):
+        low, high = bounds[name]
+        if low is not None:
+            check_ends(low, high, name, ends[name])
 
 
 def _measured(roles: Roles) -> dict[str, str]:
@@ -158,12 +172,14 @@ def _check_ids(engine: Engine, table: Any, roles: Roles, n: int, about: int) -> 
     ids = int(engine.table(table.aggregate(ids=table[roles.id].nunique()))["ids"][0].as_py())
     if ids < n:
         raise DataError(
-            f"column {roles.id!r}: {n - ids:,} of {n:,} rows repeat the id of another row. An id tells rows "
-            "apart: remove repeated rows, or name what groups rows with cluster=."
+            f"column {roles.id!r}: {n - ids:,} of {n:,} rows repeat the id of another row. An id must be "
+            "unique: remove repeated rows, or name the column that groups rows with cluster=."
         )
 
 
-def _findings(table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine) -> list[tuple[str, Finding]]:
+def _findings(
+    table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine, unseen: Collection[str]
+) -> list[tuple[str, Finding]]:
     """What must not be in any row, by column."""
 
     def gone(column: Any) -> Any:
@@ -177,7 +193,7 @@ def _findings(table: Any, roles: Roles, labels: tuple[Any, ...], engine: Engine)
         found.extend((name, each) for each in COLUMN[what or role](column, gone(column), name, role))
 
     for name in roles.rewards:
-        check(name, "reward")
+        check(name, "reward", "partly observed reward" if name in unseen else "")
     if roles.space.numeric:
         check(roles.action, "action")
     if isinstance(roles.propensity, str):

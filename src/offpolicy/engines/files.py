@@ -57,8 +57,8 @@ class Fingerprint:
         for path, stat, tail in zip(self.paths, self.stats, self.tails, strict=True):
             if _stat(path) != stat or (tails and _tail(path) != tail):
                 raise DataError(
-                    f"{path!r} changed while it was read. The rows of one answer must be those of one log: "
-                    "work on a copy that nothing writes to."
+                    f"{path!r} changed while it was read, so the passes saw different rows. "
+                    "Work on a copy that nothing writes to."
                 )
 
 
@@ -146,11 +146,11 @@ class Partitions:
         for path in paths:
             if tuple(own.values(path)) != keys:
                 raise DataError(
-                    f"{path!r} lies in other folders key=value than {paths[0]!r}. Files of one log must have the "
-                    "same keys in their folders' names, in the same order."
+                    f"{path!r} and {paths[0]!r} are in folders with different key=value names. Files of one log must "
+                    "have the same keys in their folder names, in the same order."
                 )
         if len({key.casefold() for key in keys}) < len(keys):
-            raise DataError(f"{paths[0]!r}: a key is twice among the names of its folders.")
+            raise DataError(f"{paths[0]!r}: a key appears twice in its folder names.")
         return replace(own, keys=keys)
 
     def values(self, path: str) -> dict[str, str | None]:
@@ -158,7 +158,7 @@ class Partitions:
         folders = Path(path).absolute().relative_to(self.root).parts[:-1]
         pairs = [folder.partition("=") for folder in folders if "=" in folder.lstrip("=")]
         if len({key for key, _, _ in pairs}) < len(pairs):
-            raise DataError(f"{path!r}: a key is twice among the names of its folders.")
+            raise DataError(f"{path!r}: a key appears twice in its folder names.")
         return {unquote(k): None if v == NO_VALUE else unquote(v) for k, _, v in pairs}
 
     def refuse_columns(self, names: Sequence[str], path: str) -> None:
@@ -167,8 +167,8 @@ class Partitions:
         for key in self.keys:
             if key.casefold() in held:
                 raise DataError(
-                    f"{path!r} has a column {held[key.casefold()]!r}, and lies in a folder called {key}=…. Which one "
-                    "counts is not said: rename the folders or the column, or name the files by themselves."
+                    f"{path!r} has a column {held[key.casefold()]!r} and is also in a folder named {key}=…. "
+                    "Rename the folder or the column, or name the files one by one."
                 )
 
 
@@ -190,7 +190,7 @@ def common_schema(paths: Sequence[str]) -> Any:
             odd = min(set(other.names) ^ set(names))
             has, lacks = (path, first) if odd in other.names else (first, path)
             raise DataError(
-                f"column {odd!r} is in {has!r} and not in {lacks!r}. Files of one log must have the same columns."
+                f"column {odd!r} is in {has!r} but not in {lacks!r}. Files of one log must have the same columns."
             )
         for name in names:
             mine, theirs = schema.field(name).type, other.field(name).type
@@ -201,8 +201,8 @@ def common_schema(paths: Sequence[str]) -> Any:
                 wide = pa.unify_schemas(pair, promote_options="permissive").field(name).type
             except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
                 raise DataError(
-                    f"column {name!r} holds {mine} in {first!r} and {theirs} in {path!r}. Files of one log must "
-                    "agree; write them with one type."
+                    f"column {name!r} holds {mine} in {first!r} but {theirs} in {path!r}. Files of one log must "
+                    "agree; write the column with one type."
                 ) from error
             _lossless(name, [(first, mine), (path, theirs)], wide)
             schema = schema.set(schema.get_field_index(name), pa.field(name, wide))
@@ -228,6 +228,6 @@ def _lossless(name: str, files: list[tuple[str, Any]], wide: Any) -> None:
         bounds = pc.min_max(pq.read_table(path, columns=[name])[name]).as_py()
         if any(v is not None and abs(v) > EXACT_INTEGERS for v in bounds.values()):
             raise DataError(
-                f"column {name!r} holds integers beyond 2^53 in {path!r} and fractions in another file; no "
-                "number type holds both. Write them with one type."
+                f"column {name!r} has integers beyond 2^53 in {path!r} and fractions in another file, and no "
+                "numeric type can store both. Write the column with one type."
             )

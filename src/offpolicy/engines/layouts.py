@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -11,17 +12,20 @@ from offpolicy.engines.compress import TooManyCellsError, compress
 from offpolicy.engines.facts import facts_of_rows, facts_of_units
 from offpolicy.engines.rows import Schema, codes_of
 from offpolicy.engines.stream import StreamedLog
-from offpolicy.engines.table import NEEDS_ID, levels_of, normalized, unit_rows
+from offpolicy.engines.table import levels_of, normalized, unit_rows
 from offpolicy.engines.units import UnitPasses, streamed
 from offpolicy.errors import DataError, UsageError
-from offpolicy.logs.bandit import BanditLog
 from offpolicy.logs.endings import TREATMENTS, endings, whole_steps
+from offpolicy.logs.frame import Columns
+from offpolicy.logs.outcome import columns_of, with_outcomes
+from offpolicy.logs.roles import OWN_WORDS
 from offpolicy.logs.slates import UNDECIDED, Slates
 from offpolicy.logs.trajectories import Trajectories
 
 if TYPE_CHECKING:
     from offpolicy.engines.facts import Facts
     from offpolicy.engines.scan import LogScan
+    from offpolicy.logs.bandit import BanditLog
     from offpolicy.logs.roles import Roles
     from offpolicy.splits.folds import Plan
 
@@ -39,6 +43,8 @@ class Scanned(Protocol):
         Who builds such a log in memory, and who scans it.
     row, units : str
         One row, and its units, in words.
+    outcome : Outcome, {metric: Outcome} or None
+        Why rewards are missing, where they are.
     """
 
     title: ClassVar[str]
@@ -46,6 +52,11 @@ class Scanned(Protocol):
     door: ClassVar[str]
     row: ClassVar[str]
     units: ClassVar[str]
+
+    @property
+    def outcome(self) -> Any:
+        """Why rewards are missing; None: every row has its own."""
+        ...
 
     def facts(self, scan: LogScan) -> Facts:
         """What queries tell of the log."""
@@ -86,46 +97,36 @@ class Single:
 
     def facts(self, scan: LogScan) -> Facts:
         """Every row is checked."""
-        return facts_of_rows(scan.engine, scan.table, scan.roles)
+        return facts_of_rows(scan.engine, scan.table, scan.roles, self.outcomes(scan))
+
+    def outcomes(self, scan: LogScan) -> Mapping[str, Any]:
+        """Outcomes of metrics that are seen in part."""
+        if self.outcome is None:
+            return {}
+        return self.outcome if isinstance(self.outcome, Mapping) else dict.fromkeys(scan.roles.rewards, self.outcome)
+
+    def reads(self, scan: LogScan, extra: tuple[str, ...]) -> tuple[str, ...]:
+        """Columns besides those of the roles: what policies name, and what outcomes read."""
+        if self.outcome is None:
+            return extra
+        own = columns_of(self.outcome)
+        return tuple(dict.fromkeys((*extra, *(scan.table.columns if own is None else own)))) or (scan.roles.reward,)
 
     def up_to(self, steps: int) -> Single:
         """Refused: a unit is one decision."""
         raise UsageError("horizon= is for trajectories; a bandit log has one decision per unit.")
 
-    def entered(self, scan: LogScan) -> Any:
-        """The scan; where rewards are seen in part, its rows in memory, which are made whole there.
-
-        A log of rows answers all that a scan is asked by `evaluate`, `check` and the command line.
-        """
-        if self.outcome is None:
-            return scan
-        with scan:
-            if scan.way not in {"auto", "rows"}:
-                raise UsageError(
-                    f"way={scan.way!r} does not hold the rows, which outcome= needs. Use way='rows' or 'auto'."
-                )
-            if scan.roles.id is None and not scan.engine.keeps_order:
-                raise UsageError(NEEDS_ID.format(name=scan.engine.name))
-            n = int(scan.engine.table(scan.table.aggregate(n=scan.table.count()))["n"][0].as_py())
-            if n > scan.reading.max_rows:
-                raise UsageError(
-                    f"the log has {n:,} rows, and rewards that are seen in part are made whole in memory "
-                    f"(max_rows={scan.reading.max_rows:,}). Scan a sample of it, or raise max_rows=."
-                )
-            rows = scan.engine.table(scan.table).to_pandas()
-            log = BanditLog.built(rows, scan.roles, scan.given_features, self.outcome)
-            about = {"engine": scan.engine.name, "way": "rows", "rows": n, "held": n}
-            fingerprint = scan.engine.fingerprint
-            digest = {} if fingerprint is None else {"digest": fingerprint.digest}
-            return replace(log, about={**log.about, "engine": about | digest})
-
     def opened(self, scan: LogScan, plan: Plan, extra: tuple[str, ...]) -> Any:
         """The smallest exact form that fits: cells where values repeat, rows where they are few, or blocks."""
-        way, most = scan.way, scan.reading
-        few = "rows" if scan.n <= most.max_rows else "stream"
+        way, most, n = scan.way, scan.reading, scan.n
+        few = "rows" if n <= most.max_rows else "stream"
+        if scan.roles.eligible is not None:
+            if (few if way == "auto" else way) != "rows":
+                refuse_lists(scan)
+            way = "rows"
         distinct = scan.facts.distinct
         widest = max(distinct[name] for name in (*scan.roles.context, "reward"))
-        if way == "auto" and (not scan.roles.space.finite or widest > COARSE * scan.n):
+        if way == "auto" and (not scan.roles.space.finite or widest > COARSE * n or self.outcome is not None):
             way = few
         if way in {"auto", "cells"}:
             try:
@@ -136,30 +137,50 @@ class Single:
                         f"the log has {error}. Use way='stream', or raise max_cells={most.max_cells:,}."
                     ) from None
             way = few
-        return self.rows(scan, extra) if way == "rows" else StreamedLog(scan, self.schema(scan, extra))
+        if self.outcome is not None:
+            refuse_many(scan)
+        if way == "rows" or self.outcome is not None:
+            return self.rows(scan, extra)
+        return StreamedLog(scan, self.schema(scan, extra))
 
     def cells(self, scan: LogScan, plan: Plan, extra: tuple[str, ...]) -> BanditLog:
         """Equal rows, counted."""
         if not scan.roles.space.finite:
-            raise UsageError("actions that are numbers seldom repeat: there are no cells to count.")
+            raise UsageError("way='cells' counts equal rows, and actions that are numbers seldom repeat.")
+        refuse_lists(scan)
+        for name, each in self.outcomes(scan).items():
+            if not getattr(each, "counts_rows", True):
+                raise UsageError(
+                    f"{type(each).__name__} needs single rows of {name!r}, which cells do not have. Use way='rows'."
+                )
         scan.report("compress", 0.0)
+        extra = self.reads(scan, extra)
         cells = compress(
             scan.engine, scan.table, scan.roles, scan.facts, plan, extra=extra, max_cells=scan.reading.max_cells
         )
         scan.engine.rest()
         scan.report("compress", 1.0)
-        return replace(cells, about=scan.about("cells", cells.rows), action_features=scan.action_features)
+        return self._made(scan, replace(cells, action_features=scan.action_features), "cells")
 
     def rows(self, scan: LogScan, extra: tuple[str, ...]) -> BanditLog:
         """All rows, as one block."""
-        whole = StreamedLog(scan, self.schema(scan, extra))
+        whole = StreamedLog(scan, self.schema(scan, self.reads(scan, extra)))
         log = whole.schema.log(scan.engine.table(whole.table()))
         cluster = np.unique(log.cluster, return_inverse=True)[1] if log.has_clusters else log.cluster
-        return replace(log, cluster=cluster, about=scan.about("rows", log.rows))
+        return self._made(scan, replace(log, cluster=cluster), "rows")
+
+    def _made(self, scan: LogScan, log: BanditLog, way: str) -> BanditLog:
+        """The log with where it was read, and what it holds of its outcomes."""
+        log = replace(log, about=scan.about(way, log.rows))
+        if self.outcome is None:
+            return log
+        made: BanditLog = with_outcomes(log, self.outcome, scan.roles, Columns(log.source))
+        return made
 
     def whole(self, scan: LogScan) -> BanditLog:
-        """Weighted cells."""
-        return scan.compress()
+        """Weighted cells; all rows, where these hold lists or rewards are seen in part."""
+        counted = self.outcome is None and scan.roles.eligible is None
+        return scan.compress() if counted else self.rows(scan, ())
 
     def schema(self, scan: LogScan, extra: tuple[str, ...]) -> Schema:
         """What rows share, learned from the engine."""
@@ -176,17 +197,40 @@ class Single:
         return Schema(roles, scan.facts.space, extra, batches, folds, levels, features=scan.action_features)
 
 
+def refuse_lists(scan: LogScan) -> None:
+    """Which actions could be taken is known row by row, and held in memory only."""
+    if scan.roles.eligible is not None:
+        word = OWN_WORDS[scan.roles.layout].get("eligible", "eligible")
+        raise UsageError(
+            f"{word}= contains lists, which are read in memory only: use way='rows', and raise "
+            f"max_rows={scan.reading.max_rows:,} if the log has more of them."
+        )
+
+
+def refuse_many(scan: LogScan) -> None:
+    """Rewards that are seen in part are made whole in memory, which holds as many rows as models are fitted on."""
+    n, limit = scan.facts.rows, max(scan.reading.max_rows, scan.reading.fit_rows)
+    if n > limit:
+        raise UsageError(
+            f"the log has {n:,} rows, but partly observed rewards are completed in memory, for up to {limit:,} "
+            "rows. Raise max_rows=, scan a sample, or use way='cells' if rows repeat."
+        )
+
+
 class Units:
     """What episodes and slates have in common: all in memory, or narrow columns with contexts that come in blocks."""
 
     def cells(self, scan: LogScan, plan: Plan, extra: tuple[str, ...]) -> BanditLog:
         """Refused: units of several rows are not counted."""
-        raise UsageError("way='cells' is for single decisions.")
+        raise UsageError("way='cells' works only for single decisions.")
 
     def rows(self, scan: LogScan, extra: tuple[str, ...]) -> Any:
         """All units in memory."""
         own: Any = self
         roles = scan.roles
+        if own.outcome is not None:
+            named = columns_of(own.outcome)
+            extra = tuple(dict.fromkeys((*extra, *(scan.table.columns if named is None else named))))
         rows = unit_rows(scan.table, roles, extra).order_by([roles.unit, roles.step])
         log = own.log(scan.engine.table(rows).to_pandas(), roles, scan.facts, part=False)
         return replace(log, about=scan.about("rows", log.rows))
@@ -201,6 +245,10 @@ class Units:
         few = scan.facts.rows <= scan.reading.max_rows
         if scan.way == "rows" or (scan.way == "auto" and few):
             return self.rows(scan, extra)
+        refuse_lists(scan)
+        if own.outcome is not None:
+            refuse_many(scan)
+            return self.rows(scan, extra)
         own.refuse_stream(scan)
         return streamed(UnitPasses(scan, extra))
 
@@ -213,6 +261,7 @@ class Slots(Units):
     reward_of: str | None = None
     distinct: bool | None = None
     slots: int | None = None
+    outcome: Any = None
 
     title: ClassVar[str] = "Slates"
     constructor: ClassVar[str] = "Slates"
@@ -220,12 +269,11 @@ class Slots(Units):
     row: ClassVar[str] = "position"
     units: ClassVar[str] = "slates"
     needed: ClassVar[tuple[str, ...]] = ("slate", "position", "action", "reward")
-    in_memory_only: ClassVar[tuple[str, ...]] = ("candidates",)
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> tuple[Slots, dict[str, Any]]:
         """The layout, and the arguments that are left."""
-        own = {k: given[k] for k in ("interaction", "reward_of", "distinct", "slots") if k in given}
+        own = {k: given[k] for k in ("interaction", "reward_of", "distinct", "slots", "outcome") if k in given}
         return cls(**own), {k: v for k, v in given.items() if k not in own}
 
     def facts(self, scan: LogScan) -> Facts:
@@ -238,7 +286,7 @@ class Slots(Units):
     def up_to(self, steps: int) -> Slots:
         """Refused, as by slates in memory."""
         raise UsageError(
-            f"horizon={steps!r} is for episodes. For the value of the first slots of a slate set the rewards of the "
+            f"horizon={steps!r} is for episodes. To value only the first slots of a slate, set the rewards of the "
             "others to 0."
         )
 
@@ -251,6 +299,7 @@ class Slots(Units):
             reward_of=self.reward_of,
             distinct=not facts.repeats if self.distinct is None else self.distinct,
             slots=self.slots or facts.longest,
+            outcome=self.outcome,
         )
 
     def refuse_stream(self, scan: LogScan) -> None:
@@ -262,7 +311,7 @@ class Slots(Units):
         if len(starts) > 1:
             raise DataError(
                 f"column {roles.step!r}: some slates start at position {starts.max()}, others at {starts.min()}. A "
-                f"slate whose beginning is missing cannot be weighted; drop it, or renumber {roles.step!r} in each "
+                f"slate without its beginning cannot be weighted; drop it, or renumber {roles.step!r} in each "
                 f"{roles.unit!r}."
             )
         log = cls(**{**fields, "slot_reward": fields["reward"], "bare": fields["context"], "allowed": None})
@@ -277,6 +326,7 @@ class Runs(Units):
     treatment: str = "raise"
     horizon: int | None = None
     discrete: bool | None = None
+    outcome: Any = None
 
     title: ClassVar[str] = "Trajectories"
     constructor: ClassVar[str] = "Trajectories"
@@ -284,15 +334,16 @@ class Runs(Units):
     row: ClassVar[str] = "step"
     units: ClassVar[str] = "episodes"
     needed: ClassVar[tuple[str, ...]] = ("episode", "step", "action", "reward")
-    in_memory_only: ClassVar[tuple[str, ...]] = ("eligible",)
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> tuple[Runs, dict[str, Any]]:
         """The layout, and the arguments that are left."""
-        rest = {k: v for k, v in given.items() if k not in {"truncated", "horizon", "discrete"}}
+        rest = {k: v for k, v in given.items() if k not in {"truncated", "horizon", "discrete", "outcome"}}
         cut = given.get("truncated", "raise")
         is_treatment = isinstance(cut, str) and cut in TREATMENTS
-        layout = cls(cut if is_treatment else "raise", given.get("horizon"), given.get("discrete"))
+        layout = cls(
+            cut if is_treatment else "raise", given.get("horizon"), given.get("discrete"), given.get("outcome")
+        )
         return layout, {**rest, "truncated": None if is_treatment else cut}
 
     def facts(self, scan: LogScan) -> Facts:
@@ -307,7 +358,9 @@ class Runs(Units):
         """Episodes of some rows; how they end is decided for all together."""
         roles = replace(roles, space=facts.space)
         if not part:
-            return Trajectories.built(frame, roles, self.treatment, self.horizon, discrete=self.discrete)
+            return Trajectories.built(
+                frame, roles, self.treatment, self.horizon, discrete=self.discrete, outcome=self.outcome
+            )
         roles = replace(roles, terminated=None, truncated=None)
         return Trajectories.built(frame, roles, "raise", facts.longest + 1, discrete=False)
 
@@ -323,8 +376,8 @@ class Runs(Units):
                 discrete = 2 * int(number) <= scan.facts.rows
         if discrete:
             raise UsageError(
-                "states are ids, of which tables are made that need all steps at once. Read the log with way='rows', "
-                "or say discrete=False: the columns are then features of a model (FittedQ)."
+                "states are ids, and models of ids need all steps in memory. Read the log with way='rows', "
+                "or pass discrete=False to use the columns as features of a model (FittedQ)."
             )
 
     def narrow(self, cls: Any, fields: dict[str, Any], whole: dict[Any, Any], roles: Roles) -> Any:

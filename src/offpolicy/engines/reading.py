@@ -6,10 +6,10 @@ A source of your own becomes one of them by `register`.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from offpolicy._arguments import checks_arguments
 from offpolicy.engines import csv, files
 from offpolicy.engines.duckdb import VIEW, DuckDB, Relation, view_of
 from offpolicy.engines.engine import Backend, SQLite
-from offpolicy.errors import DataError, UsageError, did_you_mean
+from offpolicy.errors import ArgumentError, DataError, UsageError, did_you_mean
 from offpolicy.logs.formats.parquet import different_names, refuse_large_texts
 
 if TYPE_CHECKING:
@@ -86,15 +86,15 @@ class Reading:
 
         >>> Reading.of({"chunk_row": 5})
         Traceback (most recent call last):
-        offpolicy.errors.UsageError: scan() has no argument 'chunk_row'. Did you mean 'chunk_rows'?
+        offpolicy.errors.ArgumentError: scan() has no argument 'chunk_row'. Did you mean 'chunk_rows'?
         """
         names = [each.name for each in fields(cls)]
         for name in given:
             if name not in names:
-                raise UsageError(f"{what} has no argument {name!r}.{did_you_mean(name, [*names, *beside])}")
+                raise ArgumentError(f"{what} has no argument {name!r}.{did_you_mean(name, [*names, *beside])}")
         made = cls(**given)
         if made.engine not in {None, "duckdb"} and made.memory_limit is not None:
-            raise UsageError("memory_limit= is DuckDB's. Spark takes spark.executor.memory.")
+            raise UsageError("memory_limit= is for DuckDB. For Spark, set spark.executor.memory.")
         return made
 
     @property
@@ -106,7 +106,7 @@ class Reading:
     def needed_table(self) -> str:
         """The table of a database, which must be named."""
         if self.table is None:
-            raise UsageError("a DuckDB file or connection holds many tables: name one with table=.")
+            raise UsageError("a DuckDB file or connection can have many tables. Name one with table=.")
         return self.table
 
     def open(self, source: Any, labels: Collection[str]) -> tuple[Engine, Any]:
@@ -128,7 +128,7 @@ class Reading:
             if name in table.columns and table[name].type().is_nested():
                 engine.close()
                 raise DataError(
-                    f"column {name!r} holds {table[name].type()}, of which no value can be a label. A label is text or "
+                    f"column {name!r} holds {table[name].type()}, which cannot be a label. A label is text or "
                     "a number; join the parts into one text."
                 )
         return engine, table
@@ -173,7 +173,7 @@ def _spark_files(source: Any, reading: Reading, labels: Collection[str]) -> tupl
     if not engine.startswith("spark"):
         raise UsageError(f"engine= must be 'duckdb', 'spark' or 'spark://…'. Got {engine!r}.")
     if not isinstance(source, str | Path):
-        raise UsageError("engine='spark…' reads files; a Spark DataFrame can be scanned as it is.")
+        raise UsageError("engine='spark…' reads files. Scan a Spark DataFrame directly, without engine=.")
     _check_network(str(source), reading)
     from offpolicy.engines.spark import read_files
 
@@ -197,14 +197,74 @@ def _connection(source: Any, reading: Reading, _: Collection[str]) -> tuple[Engi
     return duck, duck.from_name(reading.needed_table)
 
 
-def _frame(source: Any, reading: Reading, _: Collection[str]) -> tuple[Engine, Any]:
+def _frame(source: Any, reading: Reading, labels: Collection[str]) -> tuple[Engine, Any]:
     """A frame, an Arrow table or a dataset."""
+    if type(source).__name__ in {"RecordBatchReader", "Scanner"}:
+        raise DataError(
+            f"a {type(source).__name__} can be read only once, and a scan reads several times. Give its table "
+            "(.read_all() or .to_table()), or an Arrow dataset."
+        )
     is_arrow = type(source).__module__.startswith("pyarrow.")
-    different_names([str(name) for name in (source.schema.names if is_arrow else source.columns)], "the frame")
+    names = list(source.schema.names if is_arrow else source.columns)
+    different_names(list(map(str, names)), "the frame")
+    if _is_pandas(source):
+        _check_mixed(source, labels)
     duck = DuckDB(**reading.of_duckdb)
     lying = files.on_this_machine(getattr(source, "files", ()))  # of an Arrow dataset
     duck.fingerprint = files.Fingerprint.of(lying) if lying else None
-    return duck, duck.register(source.to_arrow() if type(source).__module__.startswith("polars.") else source)
+    try:
+        return duck, duck.register(_plain(source))
+    except Exception as error:
+        duck.close()
+        for name in names if hasattr(source, "select") or not is_arrow else ():
+            _check_column(source, name, error)
+        raise
+
+
+def _is_pandas(frame: Any) -> bool:
+    return type(frame).__module__.split(".")[0] == "pandas"
+
+
+def _plain(frame: Any) -> Any:
+    """A frame as DuckDB takes it: polars by way of Arrow, sparse columns of pandas as plain ones."""
+    if type(frame).__module__.startswith("polars."):
+        return frame.to_arrow()
+    sparse = [name for name, kind in getattr(frame, "dtypes", {}).items() if str(kind).startswith("Sparse")]
+    return frame.assign(**{name: frame[name].sparse.to_dense() for name in sparse}) if sparse else frame
+
+
+def _check_column(frame: Any, name: Any, cause: Exception) -> None:
+    """Whether DuckDB can read a column by itself."""
+    alone = frame[[name]] if _is_pandas(frame) else frame.select([name])
+    duck = DuckDB()
+    try:
+        duck.register(_plain(alone))
+    except Exception:  # noqa: BLE001 — whatever it was, this column is the reason
+        kinds = alone.schema.types if hasattr(getattr(alone, "schema", None), "types") else alone.dtypes
+        raise DataError(
+            f"column {name!r} holds {next(iter(kinds))}, which DuckDB cannot read. Convert it to float64, int64 or "
+            "text first."
+        ) from cause
+    finally:
+        duck.close()
+
+
+def _check_mixed(frame: Any, labels: Collection[str]) -> None:
+    """DuckDB makes one text of 1 and "1", and one number of True and 1, in a column of objects."""
+    for name in labels:
+        column = frame[name] if name in frame.columns else None
+        if column is None or str(column.dtype) != "object":
+            continue
+        kinds = {bool if isinstance(v, bool) else Number if isinstance(v, Number) else type(v) for v in column.dropna()}
+        if len(kinds) > 1:
+            said = " and ".join(sorted(_WORDS.get(kind, kind.__name__) for kind in kinds))
+            raise DataError(
+                f"column {name!r} holds {said}, which an engine would make one type, and labels that are written alike "
+                "one label. Convert the column to one type first."
+            )
+
+
+_WORDS = {str: "text", bool: "booleans", Number: "numbers"}
 
 
 def _path(source: Any, reading: Reading, labels: Collection[str]) -> tuple[Engine, Any]:
@@ -215,7 +275,7 @@ def _path(source: Any, reading: Reading, labels: Collection[str]) -> tuple[Engin
 
 def _check_network(path: str, reading: Reading) -> None:
     if files.REMOTE.match(path) and not reading.network:
-        raise UsageError(f"{path!r} is on the network, which is read only when asked for: scan(…, network=True).")
+        raise UsageError(f"{path!r} is on the network. To read it, pass scan(…, network=True).")
 
 
 def _remote(source: str, reading: Reading, labels: Collection[str]) -> tuple[Engine, Any]:
@@ -246,11 +306,11 @@ def _files(source: str, reading: Reading, labels: Collection[str]) -> tuple[Engi
     if Path(source).is_dir():
         paths = [p for p in files.matching(source) if p.endswith(".parquet")]
         if not paths:
-            raise DataError(f"the folder {source!r} holds no Parquet files (.parquet).")
+            raise DataError(f"the folder {source!r} has no Parquet files (.parquet).")
         return view_of(paths, _parquet(source, paths), reading.of_duckdb)
     if suffix not in {".parquet", ".pq", ".csv", ".tsv"}:
         raise DataError(
-            f"{source!r}: the kind of file is not known. Name Parquet (.parquet) or CSV (.csv) files, "
+            f"{source!r}: unknown kind of file. Name Parquet (.parquet) or CSV (.csv) files, "
             "or a DuckDB file (.duckdb) with table=."
         )
     paths = files.listed(source)
@@ -328,14 +388,3 @@ OPENERS: list[Opener] = [
     Opener(lambda source, _: isinstance(source, str | Path), _path),
     Opener(_from("pyarrow.", "pandas.", "polars."), _frame),
 ]
-
-
-def signature(function: Callable[..., Any]) -> inspect.Signature:
-    """The arguments of a scan by name: its own, and the options of `Reading` in place of ``**reading``."""
-    own = inspect.signature(function)
-    kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    options = [
-        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
-        for f in fields(Reading)
-    ]
-    return own.replace(parameters=[*kept, *options])

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import is_constant, places
+from offpolicy._arrays import is_constant, picked, places
 from offpolicy.errors import DataError
 from offpolicy.logs.actions import encode, label_array
 from offpolicy.logs.bandit import BanditLog
+from offpolicy.logs.checks import eligible_from_lists, logged_is_eligible
 from offpolicy.logs.frame import Context
 from offpolicy.logs.reader import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from offpolicy._arrays import Floats, Ints
+    from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.logs.action_features import ActionFeatures
     from offpolicy.logs.kinds import ActionSpace
     from offpolicy.logs.roles import Roles
@@ -82,19 +83,21 @@ class Schema:
         reward = numbers("reward")
         assert reward is not None
         fold = _placed(rows, "fold", self.folds)
+        action = numbers("action") if self.space.numeric else _encoded(rows, self.space)
         log = BanditLog(
             context=context,
             space=self.space,
-            action=numbers("action") if self.space.numeric else _encoded(rows, self.space),
+            action=action,
             reward=reward,
             further=further_of(roles, lambda name: np.array(rows[name].to_numpy(), dtype=np.float64)),
             propensity=numbers("propensity"),
             distribution=distribution_of(roles, numbers),
+            eligible=self._eligible(rows, action),
             batch=_placed(rows, "batch", self.batches),
             batch_labels=self.batches or (),
             cluster=_clusters(rows),
             weight=numbers("weight"),
-            fold=None if fold is None else fold[None, :],
+            fold=picked(fold, (None, slice(None))),
             unit=None if unit is None else np.asarray(unit, dtype=np.int64),
             first=first,
             source=source,
@@ -102,6 +105,14 @@ class Schema:
             action_features=self.features,
         )
         return log if self.metric is None else log.with_reward(self.metric)
+
+    def _eligible(self, rows: Any, action: Ints) -> Bools | None:
+        """(n, K) which actions could be taken, where that was logged."""
+        name = self.roles.eligible
+        if name is None:
+            return None
+        mask = eligible_from_lists(rows["eligible"].to_pylist(), self.labels, name)
+        return logged_is_eligible(mask, action, name)
 
 
 def _encoded(rows: Any, space: ActionSpace) -> Any:
@@ -158,9 +169,11 @@ def codes_of(table: Any, name: str) -> tuple[tuple[Any, ...], Ints]:
     import pyarrow as pa
 
     column = table[name].combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)  # a dictionary may hold labels that no row has
     if pa.types.is_nested(column.type):
         raise DataError(
-            f"column {name!r} holds {column.type}, of which no value can be a label. A label is text or a number; join "
+            f"column {name!r} holds {column.type}, which cannot be a label. A label is text or a number; join "
             "the parts into one text."
         )
     if (small := _small_integers(column)) is not None:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
-from offpolicy._arguments import checks_arguments
+from offpolicy._arguments import checked_as, checks_arguments, takes
 from offpolicy._visible import printable
 from offpolicy.engines.layouts import LAYOUTS, Single
-from offpolicy.engines.reading import Reading, signature
+from offpolicy.engines.reading import Reading
 from offpolicy.engines.rows import codes_of
 from offpolicy.errors import UsageError, check_choice
 from offpolicy.logs.action_features import check_feature_columns, column_names, of_columns, of_table
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.kinds import HasKinds, space_of
-from offpolicy.logs.roles import ROLES, SINGLE, Roles
+from offpolicy.logs.outcome import check_columns, check_outcomes
+from offpolicy.logs.roles import ROLES, SINGLE, Roles, RowRoles
 from offpolicy.splits.folds import Plan, check_enough
 
 if TYPE_CHECKING:
@@ -147,6 +148,11 @@ class LogScan(HasKinds):
         """Names of the rewards, the first of which is the log's."""
         return self.roles.rewards
 
+    @property
+    def has_outcomes(self) -> bool:
+        """Whether rewards are seen in part."""
+        return self.layout.outcome is not None
+
     def with_reward(self, name: str) -> LogScan:
         """The same log with another of its metrics as the reward."""
         return self if name == self.roles.reward else replace(self, roles=self.roles.with_reward(name))
@@ -163,7 +169,7 @@ class LogScan(HasKinds):
         """All rows in memory, for what needs them there; refused where they are too many."""
         if self.facts.rows > self.reading.max_rows:
             raise UsageError(
-                f"the log has {self.facts.rows:,} rows, more than are read into memory "
+                f"the log has {self.facts.rows:,} rows, more than the limit for reading into memory "
                 f"(max_rows={self.reading.max_rows:,}). Scan a sample of it."
             )
         return self.layout.rows(self, ())
@@ -175,12 +181,12 @@ class LogScan(HasKinds):
         for what, each in given:
             if isinstance(each, np.ndarray | list | tuple):
                 raise UsageError(
-                    f"{what}= as an array has one row per {self.layout.row}, which a scanned log does not hold. Give "
-                    f"a model, or load the log with {self.layout.constructor}.from_frame."
+                    f"{what}= as an array needs one row per {self.layout.row}, but a scanned log is not in memory. "
+                    f"Pass a model, or load the log with {self.layout.constructor}.from_frame."
                 )
         if plan.labels is not None or plan.stratify is not None:
             raise UsageError(
-                "folds= must be an int for a scanned log. Labels of your own come in a column: "
+                "folds= must be an int for a scanned log. Put your own fold labels in a column: "
                 f"{self.layout.door}(…, fold=…); stratify= is for logs in memory."
             )
         columns = (name for policy in (*named.values(), behavior_model) for name in getattr(policy, "reads", ()))
@@ -221,6 +227,7 @@ def _opened(layout: Scanned, source: Any, roles: Roles, way: str, reading: Readi
     engine, rows = reading.open(source, roles.labels)
     try:
         roles.check(rows.columns)
+        check_columns(layout.outcome, rows.columns)
         check_feature_columns(features, rows.columns, roles.context)
     except BaseException:
         engine.close()
@@ -230,6 +237,7 @@ def _opened(layout: Scanned, source: Any, roles: Roles, way: str, reading: Readi
 
 
 @checks_arguments
+@takes(RowRoles, Reading)
 def scan(
     source: Any,
     *,
@@ -237,18 +245,12 @@ def scan(
     action: str,
     reward: str | Sequence[str],
     propensity: str | Sequence[str] | Mapping[Label, str] | None = None,
-    batch: str | None = None,
-    cluster: str | None = None,
-    weight: str | None = None,
     actions: Sequence[Label] | ActionSpace | None = None,
-    id: str | None = None,  # noqa: A002
-    keep_probability: str | None = None,
-    fold: str | None = None,
     action_features: Any = None,
     action_kind: ActionKind = "discrete",
     outcome: Any = None,
     way: Way = "auto",
-    **reading: Any,
+    **given: Any,
 ) -> LogScan:
     """Open a log that is larger than memory, or that lives in an engine.
 
@@ -261,7 +263,10 @@ def scan(
     action_kind
         As in `BanditLog.from_frame`.
     outcome : `Labeled`, `Delayed`, `LongTerm` or {metric: outcome}, optional
-        As in `BanditLog.from_frame`. Its rows are read into memory at once, up to ``max_rows``.
+        As in `BanditLog.from_frame`. Rows whose rewards are seen in part are made whole in memory, as cells where
+        ``way="cells"`` asks for them (proxies are part of what tells cells apart), else as rows, in any other way.
+    eligible : column name, optional
+        As in `BanditLog.from_frame`; such a log is read into memory.
     id : column name, optional
         Integer or text that tells rows apart. Folds are a hash of it (of ``cluster`` where given), so
         they are the same on every engine. Without it folds are a hash of the row's number, where rows have
@@ -269,14 +274,14 @@ def scan(
     way : {"auto", "rows", "cells", "stream"}
         What comes over: all rows, weighted cells, or blocks of rows one after another. It is a matter of
         speed: the answer is the same. "auto" chooses by the number of rows and distinct values.
-    **reading
-        The options of `offpolicy.engines.reading.Reading`: ``table=``, ``engine=``, ``memory_limit=``, ``threads=``,
-        ``temp_directory=``, ``network=``, ``max_rows=``, ``max_cells=``, ``chunk_rows=``, ``fit_rows=``, ``progress=``.
+    **given
+        Further columns by their roles, as above, and the options of `offpolicy.engines.reading.Reading`: ``table=``,
+        ``engine=``, ``memory_limit=``, ``threads=``, ``temp_directory=``, ``network=``, ``max_rows=``, ``max_cells=``,
+        ``chunk_rows=``, ``fit_rows=``, ``progress=``.
 
     Returns
     -------
     LogScan
-        Or, where ``outcome`` is given, a `BanditLog`.
 
     Examples
     --------
@@ -288,43 +293,37 @@ def scan(
     """
     check_choice("way", way, "auto", "rows", "cells", "stream")
     space = space_of(actions, action_kind)
-    space.check_given({"action_features": action_features})
+    columns = {name: given.pop(name) for name in RowRoles.__annotations__ if name in given}
+    space.check_given({"action_features": action_features, "eligible": columns.get("eligible")})
     if not space.finite and not isinstance(propensity, str | None):
         space.whole_columns(propensity)
     if not space.finite and way == "cells":
         raise UsageError(
             "way='cells' counts equal rows, and actions that are numbers seldom repeat. Use way='rows' or 'stream'."
         )
-    named = {
-        "context": context, "action": action, "reward": reward, "propensity": propensity, "batch": batch,
-        "cluster": cluster, "weight": weight, "keep_probability": keep_probability, "id": id, "fold": fold,
-    }  # fmt: skip
-    layout = Single(outcome)
-    made = _opened(layout, source, Roles.of(SINGLE, named, space), way, Reading.of(reading), action_features)
-    log: LogScan = layout.entered(made)
-    return log
-
-
-# Help, editors and checks see every option by its name; each is declared once, in `Reading`.
-scan.__signature__ = signature(scan)  # type: ignore[attr-defined]
+    named = {"context": context, "action": action, "reward": reward, "propensity": propensity, **columns}
+    roles = Roles.of(SINGLE, named, space)
+    check_outcomes(outcome, roles.rewards)
+    return _opened(Single(outcome), source, roles, way, Reading.of(given), action_features)
 
 
 def scan_units(constructor: Any, source: Any, way: str, given: dict[str, Any]) -> LogScan:
     """What `Trajectories.scan` and `Slates.scan` do: the roles are those of ``from_frame``."""
+    made: LogScan = checked_as(
+        constructor.from_frame, "scan", given, lambda: _scan_units(constructor, source, way, given)
+    )
+    return made
+
+
+def _scan_units(constructor: Any, source: Any, way: str, given: dict[str, Any]) -> LogScan:
     door = f"{constructor.__name__}.scan()"
     kind = LAYOUTS[constructor.kind]
-    for name in kind.in_memory_only:
-        if given.get(name) is not None:
-            raise UsageError(
-                f"{name}= holds lists, which are read in memory only: load the log with "
-                f"{constructor.__name__}.from_frame."
-            )
     check_choice("way", way, "auto", "rows", "stream")
     own = [name for name in inspect.signature(constructor.from_frame).parameters if name != "frame"]
     reading = Reading.of({k: v for k, v in given.items() if k not in own}, door, own)
     for name in kind.needed:
         if given.get(name) is None:
-            raise UsageError(f"{door} needs {name}=: the column that holds it.")
+            raise UsageError(f"{door} needs {name}=, the name of its column.")
     settings = {k: v for k, v in given.items() if k in own and k != "actions"}
     layout, settings = kind.of(settings)
     roles = {role.name for role in ROLES if constructor.kind in role.layouts}

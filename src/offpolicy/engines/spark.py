@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpolicy.engines import csv, files
 from offpolicy.engines.engine import BATCH_ROWS, Here, backend_errors, ibis_module
-from offpolicy.errors import DataError, missing_dependency
+from offpolicy.errors import DataError, UsageError, missing_dependency
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -190,6 +190,18 @@ def _one_batch(batches: list[Any], schema: Any) -> Any:
     return table.to_batches()[0]
 
 
+def _session(kind: Any, master: str) -> Any:
+    """A session of one's own."""
+    builder = kind.builder.master(master).appName("offpolicy")
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    try:
+        return builder.config(map=quiet).getOrCreate()
+    except Exception as error:
+        why = str(error).strip().splitlines()
+        said = next((line for line in why if line.startswith(":")), why[0] if why else type(error).__name__)
+        raise UsageError(f"engine={master!r}: Spark cannot be started there ({said.lstrip(': ')}).") from error
+
+
 def read_files(
     source: str, engine: str, *, temp_directory: str | Path | None = None, labels: Collection[str] = ()
 ) -> tuple[Engine, Any]:
@@ -201,15 +213,7 @@ def read_files(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
     master = "local[*]" if engine == "spark" else engine
-    session = (
-        SparkSession.builder.master(master)
-        .appName("offpolicy")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-        if running is None
-        else running
-    )
+    session = running if running is not None else _session(SparkSession, master)
     spark = Spark(session, own=running is None, temp_directory=temp_directory)
     try:
         return spark, _rows_of_files(spark, source, labels)

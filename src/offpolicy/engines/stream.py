@@ -198,8 +198,8 @@ class StreamedLog(HasKinds):
         key = hash(hash_pandas_object(values, index=False).to_numpy().tobytes())
         if self._seen.setdefault(first, key) != key:
             raise UsageError(
-                "the rows came in another order, or changed, between two passes over the log. Name a column "
-                "that tells rows apart with id=."
+                "the rows changed, or came in a different order, between two passes over the log. Name a column "
+                "that identifies rows with id=."
             )
 
 

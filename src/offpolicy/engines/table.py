@@ -1,9 +1,9 @@
 """The log as an Ibis table with one column for each part, in an order that every pass and engine repeats.
 
 The columns of that table are called x0, x1, … (context), action, reward, metric0, … (further rewards), propensity,
-p0, … (of each action, where the whole distribution was logged), batch, cluster, weight, fold, id and name (of a row),
-unit (the number from which folds follow) and extra0, … (columns that policies name), whatever they are called in the
-source.
+p0, … (of each action, where the whole distribution was logged), batch, cluster, fold, eligible, weight, id and name (of
+a row), unit (the number from which folds follow) and extra0, … (columns that policies name), whatever they are called
+in the source.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def normalized(
     for role in ("batch", "cluster", "fold"):
         if getattr(roles, role) is not None:
             columns[role] = table[getattr(roles, role)]
+    if roles.eligible is not None:
+        columns["eligible"] = table[roles.eligible]
     if roles.weight is not None:
         columns["weight"] = number(table[roles.weight], "weight")
     if roles.keep_probability is not None:
@@ -118,8 +120,7 @@ def _identity(table: Any, roles: Roles, dialect: str | None) -> dict[str, Any]:
 
 
 NEEDS_ID = (
-    "rows of {name} have no order of their own, so folds need id=: a column that tells rows apart. "
-    "Name one (or cluster=)."
+    "rows of {name} have no fixed order, so folds need id=, a column that identifies rows. Name one (or cluster=)."
 )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import picked
 from offpolicy.engines.table import unit_rows
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.checks import groups
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from offpolicy.engines.facts import Facts
     from offpolicy.engines.scan import LogScan
     from offpolicy.logs.roles import Roles
+    from offpolicy.logs.steps import Steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class UnitRows:
             raise DataError(f"{error} (Rows are counted {counted}in the order of {unit} and {step}.)") from error
         return self.coded(log)
 
-    def coded(self, log: Any) -> Any:
+    def coded(self, log: Steps) -> Any:
         """Units whose text columns know all their values, also those of other rows."""
         return log.with_levels(self.facts.levels) if self.facts.levels else log
 
@@ -71,8 +73,8 @@ class UnitRows:
             log = self.log(frame, first)
             if log.row_order is not None:
                 raise UsageError(
-                    f"column {self.roles.unit!r}: {self.engine} sorts this text in an order of its own. Give "
-                    f"{self.roles.word('unit')}s whole numbers, or read the log with way='rows'."
+                    f"column {self.roles.unit!r}: {self.engine} sorts this text in its own order. Use "
+                    f"whole numbers for {self.roles.word('unit')}s, or read the log with way='rows'."
                 )
             yield log
             first += len(frame)
@@ -134,7 +136,7 @@ class UnitPasses:
         """A log in memory of some of the rows."""
         return self.rows.log(frame, first)
 
-    def coded(self, log: Any) -> Any:
+    def coded(self, log: Steps) -> Any:
         """A part of the log whose text columns know all values of the whole."""
         return self.rows.coded(log)
 
@@ -197,7 +199,7 @@ def streamed(passes: UnitPasses) -> Any:
         "weight": whole["weight"],
         "count": None,
         "batch": None,
-        "fold": None if fold is None else fold[None, :],
+        "fold": picked(fold, (None, slice(None))),
         "unit": whole["unit"],
         "source": None,
         "row_order": None,

@@ -105,9 +105,7 @@ def value_curve(ev: Evaluation, grid: Any = None, *, level: float = 0.95, estima
     """
     problem = ev.problem
     if problem.log.space.span is None:
-        raise UsageError(
-            "value_curve() is for a log whose actions are numbers: build it with action_kind='continuous'."
-        )
+        raise UsageError("value_curve() needs a log whose actions are numbers. Build it with action_kind='continuous'.")
     points = _grid(problem.log) if grid is None else np.asarray(grid, dtype=np.float64)
     if points.ndim != 1 or len(points) == 0 or not np.isfinite(points).all():
         raise UsageError(f"grid= must be a list of numbers. Got {grid!r:.60} instead.")

@@ -219,7 +219,7 @@ class Estimates:
         truncated = 0 if single else len(p.log.bootstrapped)
         if truncated and "value" not in estimator.needs:
             raise NotIdentifiedError(
-                f"{truncated:,} episodes were truncated, and weights alone say nothing of what follows. Use an "
+                f"{truncated:,} episodes were truncated, and weights alone cannot fill in later rewards. Use an "
                 "estimator with a value model, or truncated='cut'."
             )
         if "behavior" in estimator.needs and not self._overlaps(target):

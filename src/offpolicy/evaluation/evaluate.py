@@ -32,7 +32,7 @@ def evaluate(
     value_model: Any = None,
     behavior_model: Any = None,
     ratio: Any = "exact",
-    folds: int | KFold | Array = 2,
+    folds: int | KFold | Array | None = None,
     repeats: int = 1,
     discount: float = 1.0,
     seed: int = DEFAULT_SEED,
@@ -71,9 +71,10 @@ def evaluate(
         ratios of state-action marginals for DRL, as a `MarginalRatio`, a (steps,) array or {policy: array}. Arrays of
         policies and models have one row per row of the log: for logs read from a frame, a row of that frame, in its
         order.
-    folds : int, KFold, or labels
+    folds : int, KFold, or labels, optional
         Number of folds for cross-fitting, or one label per unit (episodes of a frame: in sorted order). The
-        fold of a unit is a hash of its id, or of its number, and the seed.
+        fold of a unit is a hash of its id, or of its number, and the seed. Default: two; five for 100
+        episodes or more whose states are ids with fewer than 100 steps each on average.
     repeats : int
         How often to redraw the folds. Scores are averaged over repetitions unit by unit; the estimate and its
         standard error are those of the averaged scores.
@@ -160,13 +161,13 @@ def rows_in(log: BanditLog, X: Any, who: str) -> Ints:
     if mine is None or theirs is None or not mine.is_unique:
         raise UsageError(
             f"{who} finds rows by the index of a pandas frame. Build the log from a frame "
-            "with a unique index, and give the search rows of that frame: search.fit(frame[columns], y)."
+            "with a unique index, and pass rows of that frame to the search: search.fit(frame[columns], y)."
         )
     rows = mine.get_indexer(theirs)
     if (rows < 0).any():
         raise UsageError(
             f"{who}: the label {theirs[int((rows < 0).argmax())]!r} is not in the index of the "
-            "log's frame. Give the search rows of that frame."
+            "log's frame. Pass rows of that frame to the search."
         )
     return np.asarray(rows, dtype=np.int64)
 

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from offpolicy.splits.folds import Split
 
 NO_OVERLAP = (
-    "no overlap: the target never takes an action that was logged, so its importance weights are all 0 "
-    "and the data say nothing about it"
+    "no overlap: the policy never takes a logged action, so all its importance weights are 0 "
+    "and the log has no data on it"
 )
 NO_SURVIVOR = (
-    "at some step no logged episode follows the target, so that every importance weight is 0 there and the "
-    "data say nothing about what comes later. Use a shorter horizon (log.first(steps)), DRL or DM"
+    "at some step no logged episode still follows the policy, so every importance weight is 0 there and the "
+    "log has no data on later steps. Use a shorter horizon (log.first(steps)), DRL or DM"
 )
 WITHIN_CELLS = (
-    "the standard error leaves out the noise with which the reward model tells actions of one cell apart, which "
+    "the standard error ignores the reward model's error between actions of the same cell, which "
     "ratios of cells do not correct"
 )
-NO_SPREAD = "the scores do not vary: a standard error of 0 would leave out the error of the value model"
+NO_SPREAD = "the scores do not vary, and a standard error of 0 would ignore the error of the value model"
 MUCH = 0.2  # share of a standard error from which the draw of the folds is spoken of
 
 
@@ -61,7 +61,7 @@ def model_notes(p: Problem, target: Target, estimator: Estimator, repeat: int) -
 def _floor_note(p: Problem, split: Split, repeat: int) -> list[str]:
     notes, raised = [], p.behavior(split, repeat).raised
     if p.log.eligible is not None and not p.behavior_given:
-        notes.append("π_b was fitted over all actions and divided among the eligible ones of each row")
+        notes.append("π_b was fitted over all actions and rescaled to the eligible ones of each row")
     if raised is None:
         return notes
     rows = p.log.layout.rows_of(np.flatnonzero(p.folds.half[repeat])) if split == "half" else slice(None)
@@ -69,8 +69,8 @@ def _floor_note(p: Problem, split: Split, repeat: int) -> list[str]:
     floored = int(p.units.count[p.log.layout.unit][rows] @ raised[rows])
     if floored:
         notes.append(
-            f"the fitted π_b gave {floored:,} logged actions probability 0: they got the share of an action "
-            "not seen yet, 1 / (n + K)"
+            f"the fitted π_b gave {floored:,} logged actions probability 0, which was replaced by the share of an "
+            "unseen action, 1 / (n + K)"
         )
     return notes
 
@@ -80,20 +80,20 @@ def spread_note(e: Estimate) -> list[str]:
     if len(e.rows) == 1 or not e.is_defined or not e.fold_spread > MUCH * e.std_error:
         return []
     share = e.fold_spread / e.std_error if e.std_error > 0 else math.inf
-    moves = f"the estimate moves by {e.fold_spread:.2g} ({share:.2g} of its standard error)"
-    return [f"from one draw of the folds to the next {moves}; this is the mean of {len(e.rows)} draws"]
+    moves = f"the estimate varies by {e.fold_spread:.2g} ({share:.2g} of its standard error)"
+    return [f"{moves} between random splits; this is the mean of {len(e.rows)} splits"]
 
 
 def smoothing_note(e: Estimate, target: Target, cut: float) -> str:
     """What the window around a policy's number does to an estimate."""
     assert e.smoothed is not None
     (bias, error), more = e.smoothing, e.smoothed.extrapolation
-    window = f"a window of {target.smoothing.window} around the policy's number stands for it"
+    window = f"logged actions in a window of {target.smoothing.window} around the policy's number stand in for it"
     law = "its square" if more == INTERIOR else "it"
-    edge = f"; the end of the logged range cuts it in {100 * cut:.3g}% of the rows" if cut else ""
+    edge = f"; the window reaches the end of the logged range in {100 * cut:.3g}% of rows" if cut else ""
     return (
-        f"{window}{edge}: halving it moves the estimate by {bias / more:+.2g}, and a bias that grows with "
-        f"{law} is {bias:+.2g} ± {error:.2g}; intervals allow for {e.allowance:.2g}"
+        f"{window}{edge}. Halving the window moves the estimate by {bias / more:+.2g}; a bias that grows with "
+        f"{law} would be {bias:+.2g} ± {error:.2g}; intervals allow for {e.allowance:.2g}"
     )
 
 

@@ -8,6 +8,7 @@ here or where their rows are, by a `Task` of plain values.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,8 @@ from offpolicy.models.fitting import streamed as fitting
 from offpolicy.models.fitting.crossfit import Nuisances
 from offpolicy.policies.target import resolve
 from offpolicy.scores.decisions import Decisions, variance_emphasis
-from offpolicy.trust.copies import sampled
+from offpolicy.trust.copies import MOST, sampled
+from offpolicy.trust.hashes import table_hashes
 from offpolicy.trust.sums import log_sums
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
     from offpolicy.splits.folds import Folds, Plan
+    from offpolicy.trust.hashes import Hashes
 
 
 def need(p: Problem, names: Sequence[Name]) -> None:
@@ -75,6 +78,9 @@ def prepare(p: Problem, targets: Sequence[Target], estimators: Sequence[Estimato
         names += ["action", *(("fold", repeat) for repeat in range(p.repeats))]
     if p.is_first:
         names.append("log")
+    if p.by_rows and p.cells is None and p.opened.space.finite and p.opened.rows <= MOST:
+        # Of a longer log only policies that earn more than expected are looked at so closely.
+        names += [("sampled", t.name) for t in every if t.shown is None and not t.unseen]
     need(p, names)
 
 
@@ -149,6 +155,7 @@ def _over_blocks(p: Problem, names: Sequence[Name]) -> None:
                 if name not in p.said:
                     p.said[name] = note
             advance(max(map(len, columns.values()), default=0))
+        advance(scan.rows)  # a pass that makes sums alone tells of no rows
     for name, made in sums.items():
         p.summed[name] = made
     _put_later(p, later)
@@ -169,7 +176,7 @@ def _put_later(p: Problem, later: dict[Any, list[Any]]) -> None:
             continue
         if len(whole) != p.log.rows:
             raise DataError(
-                f"the log changed while it was read: {p.log.rows:,} rows came first, and now {len(whole):,}."
+                f"the log changed while it was read: it had {p.log.rows:,} rows at first and has {len(whole):,} now."
             )
         if borders is None:
             sizes = [len(p.columns.block("action", b)) for b in range(p.columns.blocks)]
@@ -324,7 +331,12 @@ class Block:
         self.sums[name] = sums
 
     def _sampled(self, name: Any, _: Any) -> None:
-        self.sums[name] = sampled(self.log, self._target(name[1]))
+        self.sums[name] = sampled(self.log, self._target(name[1]), self._contexts)
+
+    @cached_property
+    def _contexts(self) -> Hashes:
+        """Hashes of the contexts, of which every policy's sample is drawn."""
+        return table_hashes(self.log)
 
     def _log(self, name: Any, _: Any) -> None:
         self.sums[name] = log_sums(self.log, rows=self.rows)

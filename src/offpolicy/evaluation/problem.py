@@ -28,7 +28,6 @@ from offpolicy.models.fitting.policy_fits import learned_target
 from offpolicy.models.fitting.store import Behavior, FitStore
 from offpolicy.models.fitting.tables import abilities
 from offpolicy.models.values.auto_q import as_value_model
-from offpolicy.policies.coarse import Cells
 from offpolicy.policies.fitted import CrossFitted, needs_rows
 from offpolicy.policies.numbers import Smoothed, blank_target, with_variants
 from offpolicy.policies.target import Target, adapted_policies, note_of, resolve
@@ -78,6 +77,8 @@ class Problem:
         Policies that columns may be of, and what they are on this log.
     label : str
         Which of several metrics the reward is; empty where there is one.
+    ratio : str or Ratio
+        What ``ratio=`` says to ask for the ratio that it came to.
     """
 
     store: Store
@@ -91,12 +92,13 @@ class Problem:
     policies: dict[str, Any] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
     label: str = ""
+    ratio: Any = "exact"
     cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        log, specs, ratios = self.store.log, self.specs, self.specs.ratios
+        log, specs = self.store.log, self.specs
         #: Cells of actions that the ratios are of; None where they are of actions.
-        self.cells = ratios if isinstance(ratios, Cells) else None
+        self.cells = specs.cells
         self.columns: Columns = self.store.columns.under(self.keys)
         self.said, self.summed = (Said(each, self.keys) for each in (self.store.said, self.store.sums))
         self.streams: bool = not log.in_memory
@@ -111,7 +113,8 @@ class Problem:
         self.sees_targets = abilities(specs.behavior_model).sees_targets
         #: Whether each policy has value models of its own.
         self.fits_by_policy: bool = not log.unit_kind.decides_once
-        whole = log.logs_distribution if self.streams else log.distribution is not None
+        streamed: Any = log
+        whole = streamed.logs_distribution if self.streams else log.distribution is not None
         logged, spec = bool(log.has_propensity), specs.behavior_model
         of_cells = self.cells is None or whole or bool(self.cells.single.all())
         #: Whether the logged propensities are used as they are, and whether no behavior model is fitted.
@@ -334,8 +337,8 @@ def _need_moving(p: Problem) -> None:
     model = as_value_model(p.specs.model, p.opened)
     if not abilities(model).moves:
         raise UsageError(
-            f"value_model={model!r} predicts the rows it was fitted on only, and a streamed log is predicted block "
-            "by block. Use FittedQ(…), or read the log into memory with way='rows'."
+            f"value_model={model!r} can only predict the rows it was fitted on, but a streamed log is predicted in "
+            "blocks. Use FittedQ(…), or read the log into memory with way='rows'."
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.logs.kinds import HasKinds
+from offpolicy.logs.kinds import HasKinds, is_marginal
 from offpolicy.logs.metrics import check_metric
 from offpolicy.policies.target import named_policies
 from offpolicy.splits.folds import KFold
@@ -54,7 +54,7 @@ class Combination:
                 f"combine() takes weights of metrics such as {{'revenue': 1, 'cost': -0.3}}. Got {weights!r}."
             )
         if name in known:
-            raise UsageError(f"a metric is called {name!r} already. Choose another name=.")
+            raise UsageError(f"a metric named {name!r} already exists. Choose another name=.")
         for metric, weight in weights.items():
             check_metric(metric, known)
             if isinstance(weight, bool) or not isinstance(weight, NUMBER) or not np.isfinite(weight):
@@ -117,7 +117,7 @@ class Question:
     value_model: Any = None
     behavior_model: Any = None
     ratio: Any = "exact"
-    folds: Any = 2
+    folds: Any = None
     repeats: int = 1
     discount: float = 1.0
     seed: int = DEFAULT_SEED
@@ -188,16 +188,19 @@ class Question:
     @cached_property
     def of_marginals(self) -> Any:
         """What ``ratio=`` says of ratios of state-action marginals; None where it speaks of other ratios."""
-        ratio = self.ratio
-        given = isinstance(ratio, np.ndarray | list | tuple | Mapping)
-        return ratio if given or hasattr(ratio, "fit_ratio") else None
+        return self.ratio if is_marginal(self.ratio) else None
+
+    @property
+    def decides_ratio(self) -> bool:
+        """Whether the log is to decide which ratio it is."""
+        return isinstance(self.ratio, str) and self.ratio == "auto"
 
     @property
     def draws_folds(self) -> bool:
         """Whether folds are drawn, and not given."""
         log = self.log
         labels = getattr(log, "fold", None), getattr(getattr(log, "roles", None), "fold", None)
-        drawn = isinstance(self.folds, int | np.integer | KFold)
+        drawn = self.folds is None or isinstance(self.folds, int | np.integer | KFold)
         return drawn and all(own is None for own in labels)
 
     def but(self, **changes: Any) -> Question:
@@ -217,7 +220,7 @@ def _minimized(minimize: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(minimize, bool):
         if minimize and len(names) > 1:
             raise UsageError(
-                f"minimize=True does not say of which metric less is better. Name them: minimize=[{names[-1]!r}]."
+                f"minimize=True does not say which metric. Name the metrics to minimize: minimize=[{names[-1]!r}]."
             )
         return names if minimize else ()
     if isinstance(minimize, str):
@@ -241,7 +244,7 @@ def _models(model: Any, names: tuple[str, ...], argument: str) -> dict[str, Any]
         raise UsageError(f"{argument}=: no metric is called {odd!r}.{did_you_mean(odd, names)}")
     if several and isinstance(model, np.ndarray | list | tuple | Mapping):
         raise UsageError(
-            f"{argument}= holds predictions of one reward, and the log has {len(names)} metrics. Give predictions "
-            f"of each: {argument}={{{names[0]!r}: …, {names[1]!r}: …}}."
+            f"{argument}= has predictions of one reward, but the log has {len(names)} metrics. Give predictions "
+            f"for each: {argument}={{{names[0]!r}: …, {names[1]!r}: …}}."
         )
     return dict.fromkeys(names, model)

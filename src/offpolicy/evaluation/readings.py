@@ -74,6 +74,7 @@ def gate(
     level: float = 0.95,
     estimator: str | None = None,
     require: Literal["trust"] | None = None,
+    draws: int | None = None,
 ) -> GateResult:
     """Whether the log shows that a policy clears a bar: passed, failed, or not enough evidence.
 
@@ -88,10 +89,48 @@ def gate(
         Whose estimates to use; default: the recommended one among those computed.
     require : "trust", optional
         Let nothing pass whose verdict is not "trust"; by default a verdict of "caution" may.
+    draws : int, optional
+        Draws of the folds in which it must pass; default: 7, and 1 for more than 50,000 units.
     """
     from offpolicy.trust.gate import check
 
-    return check(ev, expression, level, estimator=estimator, require=require)
+    return check(ev, expression, level, estimator=estimator, require=require, draws=draws)
+
+
+@checks_arguments
+def bounds(
+    ev: Evaluation, gamma: float, policy: str | None = None, *, level: float = 0.95
+) -> tuple[float, float] | None:
+    """Ends that hold a policy's value although an unrecorded cause changes the odds of an action by up to ``gamma``.
+
+    None where the policy takes no logged action; an end for which there is too little evidence is infinite.
+
+    Parameters
+    ----------
+    gamma : float
+        The factor Γ of the marginal sensitivity model (Tan 2006), at least 1.
+    policy : str, optional
+        May be left out when there is one.
+    level : float
+        Probability with which the ends hold the value.
+
+    Examples
+    --------
+    >>> import numpy as np, offpolicy as op
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.integers(2, size=2000)
+    >>> log = op.BanditLog.from_arrays(None, a, a + rng.normal(size=2000))
+    >>> ev = op.evaluate(log, "always:1", estimators=["IPW"], behavior_model="shares")
+    >>> low, high = ev.bounds(1.5)
+    >>> low < 1.0 < high
+    True
+    """
+    from offpolicy.trust.confounding import Sensitivity
+    from offpolicy.trust.verdict import policy_name
+    from offpolicy.trust.view import View
+
+    view = View.of(ev.problem, ev.targets[policy_name(ev, policy)])
+    return Sensitivity.of(view).ends(gamma, level) if view.weight.any() else None
 
 
 @checks_arguments
@@ -156,6 +195,7 @@ def frame(ev: Evaluation, *, backend: str | None = None, level: float = 0.95, ve
     return _as_frame(ev, rows, backend, "ev.frame()")
 
 
+@checks_arguments
 def summary(ev: Evaluation, *, backend: str | None = None, level: float = 0.95) -> Any:
     """One row per policy by the headline estimator: value, interval, change, verdict and A/B test.
 
@@ -173,6 +213,7 @@ def summary(ev: Evaluation, *, backend: str | None = None, level: float = 0.95) 
     return _as_frame(ev, door("summary")(ev, level), backend, "ev.summary()")
 
 
+@checks_arguments
 def segments(
     ev: Evaluation,
     columns: Sequence[str | int] | str | int | None = None,
@@ -198,6 +239,7 @@ def segments(
     return _as_frame(ev, rows, backend, "ev.segments()")
 
 
+@checks_arguments
 def to_latex(ev: Evaluation, *, level: float = 0.95) -> str:
     """The table of estimates for a paper: rounded, with intervals, changes and verdicts (needs booktabs)."""
     return str(door("latex")(ev, level))
@@ -309,6 +351,7 @@ def report(
     return written
 
 
+@checks_arguments
 def log_mlflow(
     ev: Evaluation,
     *,
@@ -364,7 +407,8 @@ def plot(
     ----------
     kind : str
         "forest", "differences", "weights", "overlap", "batches", "calibration", "clipping",
-        "segments", "horizon" or, of slates, "positions"; "pareto" for two metrics against each other.
+        "segments", "horizon" or, of slates, "positions"; "pareto" for two metrics against each other; "learning" for
+        what algorithms earned as they learned.
     ax : matplotlib Axes, optional
         Where to draw; default: new axes.
     policy : str, optional

@@ -11,7 +11,7 @@ from offpolicy._arguments import checks_arguments
 from offpolicy._doors import door
 from offpolicy._visible import printable
 from offpolicy.errors import PolicyError, UnknownNameError, UsageError, did_you_mean
-from offpolicy.evaluation import choose, curves, readings, shown
+from offpolicy.evaluation import curves, readings, shown
 from offpolicy.evaluation import returns as distributions
 from offpolicy.evaluation.answer import answer
 from offpolicy.evaluation.estimates import Estimates
@@ -19,7 +19,6 @@ from offpolicy.evaluation.passes import forget
 from offpolicy.evaluation.question import Combination
 from offpolicy.evaluation.store import packed, unpacked
 from offpolicy.logs.metrics import check_metric
-from offpolicy.policies.coarse import CoarseRatio
 from offpolicy.policies.target import named_policies
 from offpolicy.scores.catalog import headline
 
@@ -57,7 +56,6 @@ class Evaluation:
     estimates: dict[tuple[str, str], Estimate]
     settings: dict[str, Any]
     origin: Origin | None = None
-    replayed: Any = None
     # Answers to other questions over the same store. Those asked for by this one are kept by it; whoever was asked
     # before is known as long as somebody else keeps it, so that no circle keeps any of them.
     _known: WeakValueDictionary[str, Evaluation] = field(default_factory=WeakValueDictionary, init=False, repr=False)
@@ -96,6 +94,11 @@ class Evaluation:
         """
         made = Evaluation.of(self.question.but(**changes), self.problem.store)
         return made if self.origin is None else replace(made, origin=self.origin)
+
+    @property
+    def replayed(self) -> Any:
+        """How learners were trained on the log (`offpolicy.replay`); None where policies stand still."""
+        return self.problem.store.replayed
 
     @property
     def asked(self) -> Asked:
@@ -138,7 +141,9 @@ class Evaluation:
             elif key in names:
                 raise UsageError(f"name the policy as well: ev[policy, {key!r}]. Policies: {self.policies}.")
             else:
-                raise KeyError(f"no policy is called {key!r}.{did_you_mean(key, self.targets)}")
+                raise UnknownNameError(f"no policy is called {key!r}.{did_you_mean(key, self.targets)}")
+        if not isinstance(key, tuple) or len(key) != 2 or not all(isinstance(part, str) for part in key):
+            raise UnknownNameError(f"ask for a policy and an estimator: ev['new', 'DML']. Got {key!r:.80} instead.")
         if key not in self.estimates:
             policy, estimator = key
             if policy not in self.targets:
@@ -221,7 +226,7 @@ class Evaluation:
         named = named_policies(policies, self.problem.log)
         for name in named:
             if name in self.targets:
-                raise PolicyError(f"a policy called {name!r} is here already. Choose another name.")
+                raise PolicyError(f"a policy named {name!r} already exists. Choose another name.")
         return self.ask(policies={**self.question.policies, **named})
 
     @checks_arguments
@@ -229,6 +234,7 @@ class Evaluation:
         """Other policies in place of these, with the models already fitted."""
         return self.ask(policies=policies)
 
+    @checks_arguments
     def redrawn(self, repeats: int, estimator: str | None = None, *, seed: int | None = None) -> Evaluation | None:
         """The same with folds drawn several times, for the estimator that speaks (or ``estimator``).
 
@@ -239,21 +245,20 @@ class Evaluation:
         if not self.draws_folds:
             return None
         named = {e.name: e for e in self.estimators}
+        if estimator is not None and estimator not in named:
+            raise UnknownNameError(f"no estimate by {estimator!r}.{did_you_mean(estimator, named)}")
         chosen = headline(self.estimators) if estimator is None else named[estimator]
         seed = self.question.seed if seed is None else seed
         key = ("redrawn", repeats, chosen.name, seed)
         if key not in self._kept:
-            ratio = self.question.ratio
-            if choose.is_auto(ratio):  # decided already
-                coarse = self.problem.cells is not None
-                ratio = CoarseRatio() if coarse else choose.EXACT
-            again = self.ask(repeats=repeats, estimators=[chosen], seed=seed, ratio=ratio)
+            again = self.ask(repeats=repeats, estimators=[chosen], seed=seed, ratio=self.problem.ratio)
             # Of a draw of the folds the scores are all that is needed.
             same = again.question.seed == self.question.seed
             forget(again.problem, self.problem.repeats if same else 0)
             self._kept[key] = again
         return self._kept[key]
 
+    @checks_arguments
     def with_behavior(self, behavior_model: Any) -> Evaluation:
         """The same policies with another π_b; what did not depend on π_b is not refitted.
 
@@ -273,6 +278,7 @@ class Evaluation:
     assumption = property(readings.assumption)
     diagnostics = cached_property(readings.diagnostics)
     verdict = readings.verdict
+    bounds = readings.bounds
     gate = readings.gate
     compare = readings.compare
     pareto = readings.pareto

@@ -107,8 +107,8 @@ def returns(ev: Evaluation, policy: str | None = None, *, level: float = 0.95, s
     effective = weighted.effective
     if effective < FEWEST:
         raise NotIdentifiedError(
-            f"the weights of whole episodes are worth {effective:.1f} episodes: too few for a distribution. Use a "
-            "shorter horizon or a policy closer to the logging one."
+            f"after weighting whole episodes, the log is worth {effective:.1f} episodes, too few for a distribution. "
+            "Use a shorter horizon or a policy closer to the current one."
         )
     return distribution(weighted, level, seed)
 

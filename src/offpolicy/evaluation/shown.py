@@ -68,7 +68,7 @@ class Traffic:
         if match is not None:
             units = float(match[1].replace(",", "")) * THOUSANDS[match[2].lower()]
         if match is None or not 0 < units < 1e15:
-            raise UsageError(f'traffic={text!r}: write how many decisions in which period, such as "2M per month".')
+            raise UsageError(f'traffic={text!r}: write a number of decisions per period, such as "2M per month".')
         return cls(units, match[3].lower(), f"{match[1]}{match[2]}", text.strip())
 
 

@@ -21,6 +21,7 @@ from offpolicy.inference.score_table import ScoreTable
 
 if TYPE_CHECKING:
     from offpolicy.inference.score_table import Units
+    from offpolicy.logs.log import Log
     from offpolicy.models.fitting.tables import Tables
     from offpolicy.policies.target import Target
 
@@ -41,7 +42,7 @@ class Store:
         Policies, adapted from the form they came in; targets likewise.
     """
 
-    log: Any
+    log: Log
     opening: Any = None  # all that the log looked at when it was opened
     asked_of: Any = None  # the log as the user has it
     columns: Columns = field(default_factory=Columns)
@@ -57,6 +58,7 @@ class Store:
     table: ScoreTable | None = None
     rows: Any = None  # all rows of a stream without their contexts, once they have come
     chosen: dict[Any, Any] = field(default_factory=dict)
+    replayed: Any = None  # how learners were trained on the log, where its policies are learners
 
     def __getstate__(self) -> dict[str, Any]:
         """Without fitted models and what learners read: these are made again."""
@@ -115,8 +117,8 @@ class LeftBehind:
 
     def _error(self) -> LeftBehindError:
         return LeftBehindError(
-            f"this evaluation was pickled without {self.what}, which another process cannot load. What was estimated "
-            "is here; for anything that needs a new pass over the log or the policy, call op.evaluate again."
+            f"this evaluation was pickled without {self.what}, which another process cannot load. Its estimates "
+            "are available; for anything that needs the log or the policy again, call op.evaluate."
         )
 
     def __call__(self, *_: Any, **__: Any) -> Any:

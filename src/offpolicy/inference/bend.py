@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from offpolicy._arrays import picked
+
 if TYPE_CHECKING:
     from offpolicy._arrays import Floats, Ints
 
@@ -75,7 +77,7 @@ def bend(apart: Floats, residual: Floats, mass: Floats, cluster: Ints | None, wi
     if len(apart) > MOST:
         rows = np.linspace(0, len(apart) - 1, MOST).astype(np.int64)
         apart, residual, mass = apart[rows], residual[rows], mass[rows]
-        cluster = None if cluster is None else cluster[rows]
+        cluster = picked(cluster, rows)
     looked = False
     found = Bend()
     for share in WINDOWS:

@@ -113,7 +113,7 @@ class Comparison:
 
     @printable
     def __str__(self) -> str:
-        lines = [f"The intervals of a column hold together with {100 * self.level:.10g}% probability."]
+        lines = [f"All intervals of a column hold at once with {100 * self.level:.10g}% probability."]
         for name, value in self.values.items():
             gap = self.differences[name]
             p = self.p_values[name]
@@ -156,7 +156,7 @@ def compare(ev: Evaluated, level: float = 0.95, estimator: str | None = None) ->
     if not any(e.is_defined for e in chosen.values()):
         policy, e = next(iter(chosen.items()))
         raise NotIdentifiedError(
-            f"policy {policy!r} cannot be compared: {e.notes[-1] if e.notes else 'not identified'}. Leave it out."
+            f"policy {policy!r} cannot be compared: {e.notes[-1] if e.notes else 'no estimate'}. Leave it out."
         )
     values = together(list(chosen.values()), level)
     differences = together([e - ev.logged for e in chosen.values()], level, tested=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._arrays import or_ones
 from offpolicy.inference.intervals.cells import Scale, Table, pointed
 from offpolicy.inference.intervals.resample import ONE_BY_ONE, TAIL
 from offpolicy.inference.intervals.sample import Sample, frequencies
@@ -86,7 +87,7 @@ def condense_evidence(evidence: Evidence, limit: int = LIMIT) -> Evidence:
     rows = max(0 if values is None else len(values) for values in (w, r))
     if rows <= max(limit, ONE_BY_ONE):
         return evidence
-    a, x = np.ones(rows) if w is None else w, np.zeros(rows) if r is None else r
+    a, x = or_ones(w, rows), np.zeros(rows) if r is None else r
     c = frequencies(evidence.count, rows)
     middle = median(x, evidence.count)
     product = a * x

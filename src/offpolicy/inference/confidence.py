@@ -53,14 +53,16 @@ def interval(
     chosen = None if method == "auto" else method_named(method)
     if not estimate.is_defined:
         name = "auto" if chosen is None else chosen.name
-        return Interval(math.nan, math.nan, level, name, "not identified", sufficient=False)
+        return Interval(math.nan, math.nan, level, name, "no estimate", sufficient=False)
     if chosen is None:
         return ruled(estimate.of, estimate, evidence, level)
     if chosen.make is None:
-        raise UsageError(f"method={method!r} bounds a gain on one side: op.select(ev, method={method!r}).")
+        raise UsageError(f"method={method!r} is a one-sided bound for selection: op.select(ev, method={method!r}).")
     made = chosen.make(Asked(estimate, level, evidence, seed))
     if not isinstance(made, Interval):
-        raise UsageError(f"the interval {chosen.name!r} gave a {type(made).__name__}. Return an offpolicy Interval.")
+        raise UsageError(
+            f"the interval {chosen.name!r} returned a {type(made).__name__}. Return an offpolicy Interval."
+        )
     return widened(made, estimate)
 
 
@@ -75,8 +77,8 @@ def _evidence(e: Estimate, reward_range: tuple[float, float] | None, weight_high
         bad = (reward < low) | (reward > high)
         if bad.any():
             raise DataError(
-                f"reward_range=({low:g}, {high:g}): the reward lies outside in "
-                f"{first_rows(bad, reward)}. Give a range that holds every reward that can occur."
+                f"reward_range=({low:g}, {high:g}): the reward is outside in "
+                f"{first_rows(bad, reward)}. Give a range that contains every possible reward."
             )
         evidence = replace(evidence, reward_low=low, reward_high=high)
     return evidence if weight_high is None else replace(evidence, weight_high=weight_high)
@@ -120,7 +122,7 @@ def _(of: Lift, estimate: Estimate, evidence: Evidence | None, level: float) -> 
     if abs(base.value) >= NEAR_ZERO * base.std_error:
         return _or_bracket(of, estimate, linear, level)
     reasons = [part.interval((1 + level) / 2).reason for part in of.parts]
-    why = next(filter(None, reasons), "the base may be 0 at the level that both parts need")
+    why = next(filter(None, reasons), "the base may be 0 at the level needed for both parts")
     return _bracket(of, level) or _refused(level, why)
 
 
@@ -139,7 +141,7 @@ def _(of: Sum, estimate: Estimate, _: Evidence | None, level: float) -> Interval
             return _refused(level, f"{part.label} has no interval: {own.reason}")
     moved = [stretched(i, c) for i, c in zip(ends, of.factors, strict=True)]
     methods = ", ".join(dict.fromkeys(i.method for i in ends))
-    note = f"few large scores carry a term; from the intervals of all {number} terms ({methods})"
+    note = f"a few large scores drive one term; combined from the intervals of all {number} terms ({methods})"
     low, high = math.fsum(i.low for i in moved), math.fsum(i.high for i in moved)
     return Interval(low, high, level, "bonferroni", note)
 
@@ -149,7 +151,7 @@ def _refused(level: float, why: str) -> Interval:
 
 
 def _same(level: float) -> Interval:
-    return Interval(0.0, 0.0, level, "exact", "the two are the same on every unit of the log")
+    return Interval(0.0, 0.0, level, "exact", "the two are equal on every unit of the log")
 
 
 def is_plentiful(e: Estimate, level: float) -> bool:
@@ -162,7 +164,7 @@ def widened(interval: Interval, estimate: Estimate) -> Interval:
     room = estimate.allowance
     if room == 0:
         return interval
-    note = f"widened by {room:.3g} on both sides for the bias of smoothing"
+    note = f"widened by {room:.3g} on both sides to allow for smoothing bias"
     return replace(
         interval,
         low=interval.low - room,
@@ -182,7 +184,7 @@ def _possible(interval: Interval, estimate: Estimate, evidence: Evidence | None)
     cut = [f"{end:g}" for end in (low, high) if interval.low < end < interval.high]
     if not cut:
         return interval
-    note = f"{interval.note}; cut at {' and '.join(cut)}, beyond which no mean of these rewards lies"
+    note = f"{interval.note}; cut at {' and '.join(cut)}, the limit for a mean of these rewards"
     return replace(interval, low=max(interval.low, low), high=min(interval.high, high), note=note)
 
 
@@ -190,7 +192,7 @@ def _or_bracket(of: Difference | Lift, estimate: Estimate, interval: Interval, l
     """The interval that the rules give the scores; from those of the parts where it is refused."""
     blind = any(isinstance(part.of, Sum) for part in of.parts)
     if blind and not all(is_plentiful(part, level) for part in of.parts):
-        interval = replace(interval, sufficient=False, note="a term of it has too few large scores")
+        interval = replace(interval, sufficient=False, note="one of its terms has too few large scores")
     if interval.sufficient:
         return widened(interval, estimate)
     return _bracket(of, level) or interval
@@ -204,7 +206,7 @@ def no_base(base: Estimate, level: float) -> str | None:
     if interval.covers(0.0):
         return (
             f"the lift is undefined: the {level_text(level)} interval of {base.label} "
-            f"({interval.low:.4g} to {interval.high:.4g}) holds 0"
+            f"({interval.low:.4g} to {interval.high:.4g}) contains 0"
         )
     return None
 
@@ -213,11 +215,11 @@ def _referred(estimate: Estimate, level: float) -> Interval:
     """The reference's interval, widened to hold the estimate; refused where there is none."""
     reference = estimate.reference
     if reference is None or not reference.is_defined:
-        remedy = "Compute DML as well, whose interval bounds it"
+        remedy = "Also compute DML, whose interval bounds it"
         why = f"{estimate.bias}. {remedy}"
         return _refused(level, why)
     interval = reference.interval(level)
-    note = f"{estimate.bias}; the interval is that of {reference.label}, widened to hold this value"
+    note = f"{estimate.bias}; the interval is that of {reference.label}, widened to contain this value"
     if not interval.sufficient:
         return replace(interval, note=f"{estimate.bias}, and {reference.label}: {interval.reason}")
     return replace(holding(interval, estimate.value), method="bias-aware", note=note)
@@ -229,7 +231,7 @@ def _bracket(of: Difference | Lift, level: float) -> Interval | None:
     if not all(i.sufficient for i in ends):
         return None
     (a, b), (c, d) = ends
-    note = f"few large scores carry it; from the intervals of both parts ({ends[0].method}, {ends[1].method})"
+    note = f"a few large scores drive it; combined from both intervals ({ends[0].method}, {ends[1].method})"
     if isinstance(of, Difference):
         return Interval(a - d, b - c, level, "bonferroni", note)
     if c <= 0 <= d:

@@ -25,7 +25,7 @@ from offpolicy.inference.score_table import MOST_ROWS, SMALL, Affine, EvidenceCo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpolicy._arrays import Bools, Floats
+    from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.columns.store import Name
     from offpolicy.inference.intervals.evidence import Evidence
 
@@ -99,6 +99,7 @@ class Estimate:
     models: tuple[Name, ...] = ()
 
     @classmethod
+    @checks_arguments
     def from_scores(cls, psi: Floats | list[float], *, units: Units | None = None, label: str = "estimate") -> Estimate:
         """Build an estimate from (N,) scores, or (R, N) for R repetitions.
 
@@ -232,6 +233,7 @@ class Estimate:
     def _scored(self) -> Bools | None:
         return None if self.scored is None else self.table.columns[self.scored]
 
+    @checks_arguments
     def conf_int(self, level: float = 0.95, method: str = "auto") -> tuple[float, float]:
         """Ends of the interval as two numbers, NaN where it is refused; `interval` says more.
 
@@ -365,25 +367,28 @@ class Estimate:
         return expression.once(self, other, expression.lift)
 
     @checks_arguments
-    def within(self, members: Bools) -> Estimate | None:
+    def within(self, members: Bools | Ints) -> Estimate | None:
         """The mean of the same score over some units alone; None where the split leaves nothing to average.
 
-        Units that a half-sample split does not score hold its value, and those it scores are stretched
-        around it; both are undone here, so that a subgroup's mean is that of its own scores.
+        Units are told by a mask, or by their positions in order. Those that a half-sample split does not score hold
+        its value, and those it scores are stretched around it; both are undone here, so that a subgroup's mean is that
+        of its own scores.
         """
-        members = np.asarray(members)
-        if members.dtype != bool or members.shape != (self.units.n_rows,):
+        some: Any = np.asarray(members)
+        if some.dtype.kind in "iu" and some.ndim == 1:
+            return expression.within(self, some)
+        if some.dtype != bool or some.shape != (self.units.n_rows,):
             raise UsageError(
-                f"within: members= must hold True or False for each of {self.units.n_rows:,} units. Got "
-                f"{members.dtype} of shape {members.shape} instead."
+                f"within: members= must be True or False for each of {self.units.n_rows:,} units. Got "
+                f"{some.dtype} of shape {some.shape} instead."
             )
-        return expression.within(self, members)
+        return expression.within(self, np.flatnonzero(some))
 
     @printable
     def __repr__(self) -> str:
         if not self.is_defined:
-            reason = self.notes[-1] if self.notes else "not identified"
-            return f"Estimate({self.label}: not identified: {reason})"
+            reason = f": {self.notes[-1]}" if self.notes else ""
+            return f"Estimate({self.label}: no estimate{reason})"
         interval = self.interval()
         low, high = interval
         ends = f"[{low:.6g}, {high:.6g}]" if interval.sufficient else f"refused: {interval.reason}"

@@ -22,7 +22,7 @@ from offpolicy.scores.control_variates import best_difference
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from offpolicy._arrays import Bools, Floats
+    from offpolicy._arrays import Floats, Ints
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.intervals.sample import Interval
 
@@ -171,6 +171,11 @@ def _text(terms: list[Term]) -> str:
     return text
 
 
+def _apart(a: Estimate, b: Estimate) -> str:
+    """What a difference is called; the same estimate of two evaluations is told apart."""
+    return f"{a.label} − {b.label}" + (" of the other evaluation" if a.label == b.label else "")
+
+
 def difference(a: Estimate, b: Estimate) -> Estimate:
     """A − b; of two policies by the same reward with coefficients chosen for the pair, where there are models."""
     if a.reward != b.reward or any(isinstance(e.of, Sum | Difference) for e in (a, b)):
@@ -186,9 +191,7 @@ def plain_difference(a: Estimate, b: Estimate, rows: tuple[Affine, ...] = ()) ->
     """The difference of the two scores as they are, whose value is the difference of the values."""
     rows = rows or tuple(x - y for x, y in paired(a, b))
     again = lambda x, y: x - y  # noqa: E731
-    return _derived(
-        Difference((a, b)), [a, b], rows, f"{a.label} − {b.label}", again, (1.0, -1.0), **_of_pair(a, b, again)
-    )
+    return _derived(Difference((a, b)), [a, b], rows, _apart(a, b), again, (1.0, -1.0), **_of_pair(a, b, again))
 
 
 def _best_rows(a: Estimate, b: Estimate) -> tuple[tuple[Affine, ...], tuple[str, ...]] | None:
@@ -341,26 +344,26 @@ def paired(a: Estimate, b: Estimate) -> list[tuple[Affine, Affine]]:
             )
         if not (a.table.anonymous and b.table.anonymous):
             raise UsageError(
-                f"{a.label} and {b.label} come from different logs or evaluations, so that "
+                f"{a.label} and {b.label} come from different logs or evaluations, so "
                 "their scores cannot be paired. Evaluate both in one call, or use ev.add(…)."
             )
         theirs = tuple(a.table.adopt(row, b.table) for row in theirs)
     number = max(len(a.rows), len(b.rows))
     for e in (a, b):
         if len(e.rows) not in {1, number}:
-            raise UsageError(f"{e.label} has {len(e.rows)} repetitions where {number} are needed.")
+            raise UsageError(f"{e.label} has {len(e.rows)} repetitions, but {number} are needed.")
     both = (rows * (number // len(rows)) for rows in (a.rows, theirs))
     return list(zip(*both, strict=True))
 
 
-def within(e: Estimate, members: Bools) -> Estimate | None:
-    """The mean of the same score over some units alone; see `Estimate.within`."""
+def within(e: Estimate, members: Ints) -> Estimate | None:
+    """The mean of the same score over the units at some positions alone; see `Estimate.within`."""
     stretch, scored = 1.0, None
     if e.scored is not None:
         scored, mass = e.table.columns[e.scored], e.units.mass
         stretch = float(mass.sum() / mass[scored].sum())
-        members = members & scored
-    if not members.any():
+        members = members[scored[members]]
+    if len(members) == 0:
         return None
     table = ScoreTable(e.units.part(members))
 

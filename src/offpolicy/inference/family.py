@@ -70,7 +70,7 @@ def together(estimates: Sequence[Estimate], level: float = 0.95, *, tested: bool
     number = len(estimates)
     own = [e.interval(adjusted(level, number)) for e in estimates]
     plentiful = [k for k, i in enumerate(own) if number > 1 and declared(i).shares]
-    note = f"holds together with {number - 1} others" if number > 1 else ""
+    note = f"holds at once with {number - 1} others" if number > 1 else ""
     intervals = [replace(i, level=level, note="; ".join(filter(None, (note, i.note)))) for i in own]
     p = [_p_value(e, number) if tested and i.sufficient else np.nan for e, i in zip(estimates, own, strict=True)]
     if len(plentiful) > 1:

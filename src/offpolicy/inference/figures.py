@@ -149,9 +149,9 @@ def comparison_html(c: Comparison) -> str:
         (name, _ends(value), _ends(c.differences[name]), plain(c.p_values[name], 2)) for name, value in c.values.items()
     ]
     kind = f"{level_text(c.level)} interval"
-    head = ("policy", f"value, {kind}", f"against the current policy, {kind}", "adjusted p")
+    head = ("policy", f"value, {kind}", f"difference from the current policy, {kind}", "adjusted p")
     said = f"<p><b>{html.escape(c.best.statement)}</b></p>"
-    note = "<div>The intervals of a column hold together.</div>"
+    note = "<div>All intervals of a column hold at once.</div>"
     return said + small_table(head, rows, left=1) + note
 
 
@@ -160,7 +160,7 @@ def pareto_html(p: Pareto) -> str:
     rows = [(policy, *(" · ".join(p.cell(policy, metric)) for metric in p.metrics)) for policy in p.policies]
     head = ("policy", *(f"{m} ({'lower' if m in p.minimized else 'higher'} is better)" for m in p.metrics))
     said = f"<p><b>{html.escape(p.statement)}</b></p>"
-    note = f"<div>All {level_text(p.level)} intervals hold together.</div>"
+    note = f"<div>All {level_text(p.level)} intervals hold at once.</div>"
     return said + small_table(head, rows, left=1) + note
 
 
@@ -178,7 +178,7 @@ def reach_of(e: Estimate, level: float) -> str:
 def interval_text(e: Estimate, interval: Interval) -> str:
     """An interval of an estimate in words."""
     if not e.is_defined:
-        return "not identified"
+        return "no estimate"
     if not interval.sufficient:
         return "refused"
     low, high = interval

@@ -33,7 +33,7 @@ def _ruled(name: str, rule: Rule) -> Make:
     def make(asked: Asked) -> Interval:
         evidence = asked.evidence
         if rule.of_value and (evidence is None or evidence.weights is None or not evidence.is_value):
-            what = "is about the value of one policy, not a difference or a lift; it"
+            what = "is for the value of one policy, not for a difference or a lift; it"
             lead = f"{what} " if asked.estimate.of.parts else ""
             raise UsageError(
                 f"method={name!r} {lead}needs the weights and rewards of independent, equally "
@@ -44,7 +44,7 @@ def _ruled(name: str, rule: Rule) -> Make:
             first = "weights, rewards and " if known.weights is None else ""
             raise UsageError(f"method={name!r} needs {first}the range of the rewards: reward_range=(low, high).")
         if "weights" in rule.needs and known.weight_high is None:
-            raise UsageError(f"method={name!r} needs the largest weight that can occur: weight_high=….")
+            raise UsageError(f"method={name!r} needs the largest possible weight: weight_high=….")
         return rule.make(asked.sample, known, asked.level)
 
     return make
@@ -83,12 +83,12 @@ def _batched(name: str, combine: Callable[[Batches], Combined]) -> Make:
             raise UsageError(f"method={name!r} needs a log with batch= and without clusters or analysis weights.")
         if estimate.looks_at_others:
             raise UsageError(
-                f"method={name!r} needs scores whose mean is right in every batch, given those before it. The scores "
-                f"of {estimate.label} rest on means over the whole log, which later batches decide: an arm that dies "
-                "out leaves them too sure. Use IPW or DML, or the default interval."
+                f"method={name!r} needs scores that are unbiased in every batch, given earlier batches. The scores "
+                f"of {estimate.label} use means over the whole log, so later batches affect earlier ones, and "
+                "intervals get too narrow when an arm is dropped. Use IPW or DML, or the default interval."
             )
         if estimate.scored is not None:
-            raise UsageError(f"method={name!r} is not for half-sample estimates.")
+            raise UsageError(f"method={name!r} does not work for half-sample estimates.")
         codes = np.unique(units.batch, return_inverse=True)[1]
         return combine(intervals.summarize(estimate.psi.mean(axis=0), codes, units.count)).interval(asked.level)
 
@@ -180,7 +180,7 @@ def _exploration(bet: Bet) -> float:
 def _bernstein(bet: Bet) -> float:
     if bet.weight_high is None:
         raise UsageError(
-            "method='bernstein' needs the largest weight that can occur, which follows from propensities "
+            "method='bernstein' needs the largest possible weight, which is known only with the propensities "
             "of all actions. Use method='smoothing'."
         )
     z, more = _units(bet)

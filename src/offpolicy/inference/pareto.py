@@ -95,7 +95,7 @@ class Pareto:
 
     @printable
     def __str__(self) -> str:
-        lines = [f"All intervals hold together with probability {self.level:g}."]
+        lines = [f"All intervals hold at once with probability {self.level:g}."]
         for policy in self.policies:
             own = []
             for metric in self.metrics:

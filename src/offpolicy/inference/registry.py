@@ -142,7 +142,7 @@ def register(name: str, make: Make | None = None, *, aliases: tuple[str, ...] = 
     """
     for known in (name, *aliases):
         if known == "auto" or known in _METHODS or known in _ALIASES:
-            raise UsageError(f"an interval is called {known!r} already. Give yours another name.")
+            raise UsageError(f"an interval named {known!r} already exists. Give yours another name.")
     _METHODS[name] = Method(name, make, **declared)
     _ALIASES.update(dict.fromkeys(aliases, name))
     return _METHODS[name]
@@ -175,7 +175,7 @@ def method_named(name: str) -> Method:
     found = _METHODS.get(_ALIASES.get(name, name))
     if found is None or (found.make is None and found.bound is None):
         near = did_you_mean(name, [*names(), *_ALIASES])
-        raise UsageError(f"method={name!r}: no interval is called so.{near}")
+        raise UsageError(f"method={name!r}: no interval has this name.{near}")
     return found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import ranked, some_of
+from offpolicy._arrays import picked, ranked, some_of
 from offpolicy.columns.store import Columns
 from offpolicy.inference.condense import condense, condense_evidence
 from offpolicy.inference.intervals.evidence import Evidence, carried_by, known_range
@@ -284,7 +284,7 @@ class ScoreTable:
         if which.scored is not None:
             scored = self.columns[which.scored]
             weights, rewards = weights[scored], rewards[scored]
-            count = None if count is None else count[scored]
+            count = picked(count, scored)
         evidence = Evidence(weights, rewards, count)
         return condense_evidence(evidence) if len(weights) > MOST_ROWS else evidence
 

@@ -1,1 +1,1 @@
-"""Kinds: one file per action space, kind of unit and outcome, behind the protocols of `logs`."""
+"""Kinds: one file per action space, kind of unit, ratio and outcome, behind the protocols of `logs`."""

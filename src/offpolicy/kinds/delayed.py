@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError, UsageError, first_rows
 from offpolicy.kinds.seen_in_part import PseudoRewards, SeenInPart
 from offpolicy.logs.kinds import like_actions
+from offpolicy.logs.outcome import Arrival, named_columns
 from offpolicy.trust.finding import judged
 from offpolicy.trust.moments import z_score
 
@@ -31,6 +33,7 @@ ASSUMES = "assumes that rewards come as often and as late in new rows as in old 
 LARGE = 3.3  # standard errors from which on new and old rows differ
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Delayed:
     """A reward that comes some time after the action, or never.
@@ -69,28 +72,36 @@ class Delayed:
     proxies: Any = None
     model: Any = None
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns of the log besides the reward."""
+        return named_columns(self.time, self.age, self.proxies)
+
     def held(self, given: Given, reward: Floats, metric: str) -> DelayedReward:
         """What a log holds of this outcome."""
         window = self.window
         if isinstance(window, bool) or not isinstance(window, int | float) or not 0 < window < math.inf:
             raise UsageError(f"window= must be a positive number. Got {window!r} instead.")
         time, age = given.numbers(self.time, "time"), given.numbers(self.age, "age")
+        times, ages = given.called(self.time, "time"), given.called(self.age, "age")
         came = ~np.isnan(time)
-        _refuse(~np.isfinite(age) | (age < 0), age, "age", "ages are numbers of at least 0")
-        _refuse(came & (time < 0), time, "time", "rewards come after the action")
-        _refuse(came & (time > age), time, "time", "this is later than the log was read: time is more than age")
+        _refuse(~np.isfinite(age) | (age < 0), age, ages, "ages are numbers of at least 0")
+        _refuse(came & (time < 0), time, times, "rewards come after the action")
+        _refuse(came & (time > age), time, times, f"the reward came later than the log was read ({ages!r})")
         empty = ~came & np.isfinite(reward) & (reward != 0)
-        _refuse(empty, reward, metric, "there is a reward, and no time at which it came")
-        _refuse(came & ~np.isfinite(reward), reward, metric, "there is a time, and no reward")
+        _refuse(empty, reward, metric, f"there is a reward, but {times!r} does not say when it came")
+        _refuse(came & ~np.isfinite(reward), reward, metric, f"{times!r} says when it came, but there is no reward")
         in_time = came & (time <= window)
         seen = in_time | (age >= window)
         if not (age >= window).any():
             raise DataError(
-                f"no row is as old as window={window:g} (the oldest: {float(age.max()):g}), so that nobody is known to "
-                "have earned nothing. Wait, or take a shorter window."
+                f"column {ages!r}: no row is as old as window={window:g} (the oldest is {float(age.max()):g}), so "
+                "no row is known to have earned nothing. Wait, or use a shorter window."
             )
         settling = Settling(np.where(in_time, time, window), age)
         made = np.where(in_time, reward, 0.0)
+        for name in set(named_columns(self.proxies)) & {times, ages}:
+            raise DataError(f"proxies= names {name!r}, which says when the reward came. Leave it out.")
         proxies = given.table(self.proxies, "proxies")
         return DelayedReward(
             seen,
@@ -104,6 +115,7 @@ class Delayed:
             is_drawn=False,
             naive=np.where(came & (time <= window), reward, 0.0),
             old=age >= window,
+            window=float(window),
         )
 
 
@@ -144,16 +156,22 @@ class DelayedReward(SeenInPart):
 
     naive: Floats = None  # type: ignore[assignment]
     old: Bools = None  # type: ignore[assignment]
+    window: float = math.inf
 
     def take(self, rows: Ints) -> Self:
         """The same for some rows."""
         taken = super().take(rows)
         return replace(taken, naive=self.naive[rows], old=self.old[rows])
 
+    @property
+    def arrival(self) -> Arrival:
+        """When rewards are known: those of a replay must not be seen before."""
+        chance = cast("Settling", self.chance)
+        return Arrival(-chance.age, chance.needed - chance.age, self.window - chance.age)
+
     def settled(self, log: BanditLog, folds: Any, model: Any, seed: int) -> DelayedRewards:
         """Pseudo-rewards of all rows."""
-        self.refuse_classifier(model)
-        return DelayedRewards(self, replace(log, outcomes={}), folds, model, seed)
+        return DelayedRewards(*self.prepared(log, folds, model, seed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,13 +189,13 @@ class DelayedRewards(PseudoRewards):
         held, mass = self.held, self.mass
         mean = float(np.average(self.reward, weights=mass))
         naive = float(np.average(held.naive, weights=mass))
-        open_rows = int((~self.seen).sum())
+        open_rows = self.total - self.seen_count
         value, apart = self._faded()
         return judged(
             "reward_maturity",
             value,
-            f"{open_rows:,} of {len(self.seen):,} rewards may still come; counted as 0 they would give a mean of "
-            f"{naive:.4g}, corrected it is {mean:.4g}.{apart}",
+            f"{open_rows:,} of {self.total:,} rewards may still come; if they counted as 0, the mean would be "
+            f"{naive:.4g}; corrected for them it is {mean:.4g}.{apart}",
             {"naive": naive, "corrected": mean, "open": open_rows},
         )
 
@@ -197,15 +215,26 @@ class DelayedRewards(PseudoRewards):
         groups = like_actions(self.log.space, self.log.action)
         gap = spread = base = 0.0
         for code in np.unique(groups):
-            a, b = earned[young & (groups == code)], earned[held.old & (groups == code)]
-            if min(len(a), len(b)) < 2:
+            (n, a, noise), (m, b, other) = (
+                _mean(earned, self.count, at & (groups == code)) for at in (young, held.old)
+            )
+            if min(n, m) < 2:
                 continue
-            gap += len(a) * float(a.mean() - b.mean())
-            spread += len(a) ** 2 * float(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
-            base += len(a) * float(b.mean())
+            gap += n * (a - b)
+            spread += n**2 * (noise + other)
+            base += n * b
         z = z_score(gap, math.sqrt(spread), 0.0)
         if abs(z) <= LARGE or base == 0:
             return 1.0, ""
         ratio = 1 + gap / base
         said = f" Of new rows {ratio:.0%} as much came within {soon:.3g} as of old rows (z = {z:.2g})."
         return max(min(ratio, 1 / ratio), 0.0) if ratio > 0 else 0.0, said
+
+
+def _mean(values: Floats, count: Floats, at: Bools) -> tuple[float, float, float]:
+    """How many rows some are, their mean, and its variance."""
+    n = float(count[at].sum())
+    if n < 2:
+        return n, 0.0, 0.0
+    mean = float(count[at] @ values[at]) / n
+    return n, mean, float(count[at] @ (values[at] - mean) ** 2) / (n - 1) / n

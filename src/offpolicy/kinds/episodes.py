@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from offpolicy.errors import UsageError
 from offpolicy.models.behavior.auto_behavior import AutoBehavior
 from offpolicy.models.behavior.episodes import ExploringLogit, StateShares
@@ -15,6 +17,9 @@ from offpolicy.scores.catalog import AUTO_EPISODES, DEFAULT, DEFAULT_TRAJECTORIE
 if TYPE_CHECKING:
     from offpolicy.logs.link import Link
     from offpolicy.logs.log import Log
+
+FEW_STEPS = 100  # of a state, on average
+ENOUGH = 100  # episodes, or clusters of them, to be split into five
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,12 @@ class Episodes:
         With one step per episode this is the bandit's default, number for number.
         """
         return Tabular() if log.is_discrete and not log.layout.is_single else AutoQ()
+
+    def folds(self, log: Log) -> int:
+        """Two; five where states are ids with so few steps each that half of the episodes lack pairs of the whole."""
+        if not log.is_discrete or log.layout.is_single or log.rows >= FEW_STEPS * log.context.n_table:
+            return 2
+        return 5 if (len(np.unique(log.cluster)) if log.has_clusters else log.n) >= ENOUGH else 2
 
     def behavior_model(self, log: Log, spec: Any) -> Any:
         """Shares per discrete state, or an agent that explores."""

@@ -9,8 +9,9 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError, UsageError
-from offpolicy.kinds.seen_in_part import PseudoRewards, SeenInPart, predicted
+from offpolicy.kinds.seen_in_part import PseudoRewards, SeenInPart, predicted, refuse_copies
 from offpolicy.logs import checks
+from offpolicy.logs.outcome import named_columns
 from offpolicy.models.fitting.store import BEHAVIOR, seed_of
 from offpolicy.models.rewards.auto import LinearReward
 from offpolicy.models.rewards.reward import ConstantReward, RewardData
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from offpolicy.logs.outcome import Given
     from offpolicy.models.rewards.reward import FittedReward
 
-KNOWN = "rests on the given probabilities being those with which rows were labeled"
-FITTED = "assumes that whether a row was labeled depends on nothing but its context, its action{proxies}"
+KNOWN = "assumes that rows were labeled with the given probabilities"
+FITTED = "assumes that whether a row was labeled depends only on its context, its action{proxies}"
 REMEDY = "Draw the rows to label at random and give the probability: Labeled(…, probability=…)."
 
 
@@ -63,15 +64,21 @@ class Labeled:
     probability: Any = None
     model: Any = None
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns of the log besides the reward."""
+        return named_columns(self.proxies, self.probability)
+
     def held(self, given: Given, reward: Floats, metric: str) -> SeenInPart:
         """What a log holds of this outcome."""
         seen = ~np.isnan(reward)
         if not seen.any():
-            raise DataError(f"column {metric!r} is missing in every row, so that there is no label to learn from.")
+            raise DataError(f"column {metric!r} is missing in every row, so there is no label to learn from.")
         checks.check(reward[seen], metric, "reward")
         proxies = given.table(self.proxies, "proxies")
+        refuse_copies(proxies, seen, reward, metric)
         if isinstance(self.model, str) and self.model == "given" and proxies is None:
-            raise UsageError("model='given' takes the first proxy as the prediction; name one: proxies=[…].")
+            raise UsageError("model='given' uses the first proxy as the prediction. Name it: proxies=[…].")
         chance: Fitted | Known = Fitted()
         words, remedy = FITTED.format(proxies="" if proxies is None else " and its proxies"), REMEDY
         if self.probability is not None:
@@ -118,17 +125,19 @@ class LabelModel:
     """One share for all rows, or a logistic regression, whichever predicts labels better."""
 
     wants_encoded = True
+    merges_rows = True
 
     def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
-        """Compare on a validation part, refit the winner on all training rows."""
+        """The regression where it gains more likelihood than its coefficients would by chance (Akaike)."""
+        constant = ConstantReward(data.mean())
         if data.size < 20 or np.ptp(data.reward) == 0:
-            return ConstantReward(data.mean())
-        held, train = data.split(0.3, seed, 30_000)
-        constant = _log_loss(np.full(len(held.reward), train.mean()), held)
-        fit = LinearReward().fit_reward(train, seed)
-        if constant <= _log_loss(fit.predict(held.X, held.action), held):
-            return ConstantReward(data.mean())
-        return LinearReward().fit_reward(data, seed)
+            return constant
+        fit = LinearReward().fit_reward(data, seed)
+        gain = _log_loss(np.full(len(data.reward), data.mean()), data) - _log_loss(
+            fit.predict(data.X, data.action), data
+        )
+        coefficients = (data.X.matrix.shape[1] + 1) * max(len(data.actions), 1) - 1
+        return fit if gain * data.size > coefficients else constant
 
 
 def _log_loss(p: Floats, data: RewardData) -> float:

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy import special
 
+from offpolicy._arguments import checks_arguments
 from offpolicy._threads import few_threads
 from offpolicy.errors import DataError, UsageError
 from offpolicy.kinds.labels import Labels
 from offpolicy.kinds.seen_in_part import beside
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.kinds import like_actions
+from offpolicy.logs.outcome import named_columns
 from offpolicy.models.fitting.encode import LinearDesign
 from offpolicy.models.fitting.store import REWARD, seed_of
 from offpolicy.models.fitting.tables import Tables
@@ -45,15 +47,17 @@ if TYPE_CHECKING:
     from offpolicy.trust.finding import Finding
 
 ASSUMES = (
-    "assumes that, given the context and the proxies, the reward does not depend on the action, and comes about as it "
+    "assumes that, given the context and the proxies, the reward does not depend on the action and arises as it "
     "did in the older log"
 )
-REMEDY = "Wait for the reward of a part of this log: where it is seen, the assumption is checked."
+REMEDY = "Wait for the reward of some rows of this log, which are used to check the assumption."
+FEWEST = 10  # rows of an action with their reward from which on it is compared
 ENOUGH = 100  # rows with their reward from which on the assumption counts as checked
 JITTER = 1e-6  # of a standard deviation: rows that are alike are matched to each other at random
 APART = 0.999  # share of older rows that have a neighbor within the distance taken for near
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class LongTerm:
     """A reward that only an older log has, such as the value of a customer after a year.
@@ -91,6 +95,13 @@ class LongTerm:
     history_proxies: Any = None
     model: Any = None
 
+    counts_rows: ClassVar[bool] = False  # a row is matched to a row: cells will not do
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns of the log besides the reward."""
+        return named_columns(self.proxies)
+
     def held(self, given: Given, reward: Floats, metric: str) -> LongTermReward:
         """What a log holds of this outcome."""
         history = self.history
@@ -100,11 +111,11 @@ class LongTerm:
             raise DataError("history=: rewards of the older log are missing. Leave out the rows without one.")
         proxies = given.table(self.proxies, "proxies")
         if proxies is None:
-            raise UsageError("proxies= must name what both logs show early.")
+            raise UsageError("proxies= must name the early outcomes that both logs have.")
         if self.history_proxies is not None:
             early: Context = Context(np.asarray(self.history_proxies, dtype=np.float64).reshape(history.rows, -1))
         elif given.columns is None or history.source is None:
-            raise UsageError("history_proxies= must hold the proxies of the older log, one row per row of it.")
+            raise UsageError("history_proxies= must be the proxies of the older log, one entry per row.")
         else:
             columns = Columns(history.source)
             names = [self.proxies] if isinstance(self.proxies, str) else list(self.proxies)
@@ -113,8 +124,8 @@ class LongTerm:
             early = Context.from_frame(columns.subset(names))
         if tuple(history.context.names or ()) != tuple(given.context) and given.columns is not None:
             raise DataError(
-                f"history= has the context {list(history.context.names or ())}, this log {list(given.context)}. Build "
-                "both with the same columns."
+                f"history= has the context {list(history.context.names or ())}, but this log has "
+                f"{list(given.context)}. Build both with the same columns."
             )
         return LongTermReward(~np.isnan(reward), reward, proxies, history, early, self.model)
 
@@ -136,10 +147,17 @@ class LongTermReward:
 
     def settled(self, log: BanditLog, folds: Folds, model: Any, seed: int) -> LongTermRewards:
         """Pseudo-rewards of all rows."""
+        if not log.unit_kind.decides_once:
+            raise UsageError(
+                f"LongTerm is for single decisions; rewards of {log.unit_kind.unit}s cannot be predicted from an older "
+                "log."
+            )
+        if log.is_counted:
+            raise UsageError("LongTerm matches single rows to rows of the older log. Build the log without count=.")
         if log.has_clusters:
             raise UsageError(
-                "LongTerm ties rows to rows of the older log, and this log has clusters of its own. Build it without "
-                "cluster=, one row per unit."
+                "LongTerm makes its own clusters by linking rows to the older log, but this log already has clusters. "
+                "Build it without cluster=, one row per unit."
             )
         return LongTermRewards(self, replace(log, outcomes={}), folds, model, seed)
 
@@ -225,15 +243,29 @@ class LongTermRewards:
         return np.unique(self._matched[0], return_inverse=True)[1]
 
     @cached_property
-    def reward(self) -> Floats:
-        """(n,) m, and the error of the older row that is most like the row."""
-        made, match = np.empty(len(self.log.action)), self._matched[0]
+    def _foretold(self) -> tuple[Floats, Floats]:
+        """(n,) m of each row, and the error of the older row that is most like it."""
+        made, error, match = np.empty(len(self.log.action)), np.empty(len(self.log.action)), self._matched[0]
         for k in range(self.folds.k):
             new, old = self.predictions(np.flatnonzero(self._older[0] != k), ("fold", 0, k))
             own = np.flatnonzero(self.folds.labels[0] == k)
-            error = self.held.history.reward - old
-            made[own] = new[own] + error[match[own]]
-        return made
+            made[own] = new[own]
+            error[own] = (self.held.history.reward - old)[match[own]]
+        return made, error
+
+    @property
+    def _predicted(self) -> Floats:
+        return self._foretold[0]
+
+    @cached_property
+    def reward(self) -> Floats:
+        """(n,) m, and the error of the older row that is most like the row."""
+        return self._foretold[0] + self._foretold[1]
+
+    @property
+    def observed(self) -> Floats:
+        """(n,) rewards, as the older log has them of the rows that these are matched to."""
+        return np.asarray(self.held.history.reward[self._matched[0]], dtype=np.float64)
 
     def training(self, part: Part) -> Floats:
         """(n,) m without a part's fold: a reward model learns it without the noise of matches."""
@@ -257,7 +289,7 @@ class LongTermRewards:
     def note(self) -> str:
         """Where the rewards come from."""
         about = self.about
-        return f"foretold from {about['history']:,} rows of an older log, {about['matched']:,} of which are used"
+        return f"predicted from {about['history']:,} rows of an older log, {about['matched']:,} of which are used"
 
     @property
     def doubts(self) -> list[str]:
@@ -277,7 +309,7 @@ class LongTermRewards:
         by_older = np.bincount(self.cluster, weights=weight)
         total = float(by_older.sum())
         size = total**2 / float(by_older @ by_older) if total > 0 else 0.0
-        sentence = f"the older log leaves as much information about this policy as {size:.3g} of its rows."
+        sentence = f"after weighting, the older log is worth about {size:.3g} of its rows for this policy."
         return [judged("effective_labels", size, sentence, remedy="Give a longer history.")]
 
     def label_plan(self, *_: Any) -> None:
@@ -297,13 +329,19 @@ class LongTermRewards:
         name, seen = "surrogacy", self.held.seen
         if not seen.any():
             return not_applicable(name, "no row of this log has its reward yet.")
-        gap = self.held.reward[seen] - self.reward[seen]
+        # Predictions as such: the errors of older rows would only add noise.
+        gap = self.held.reward[seen] - self._predicted[seen]
         groups = like_actions(self.log.space, self.log.action[seen])
-        zs = [
-            z_score(float(g.mean()), float(g.std(ddof=1)) / math.sqrt(len(g)), 0.0)
-            for g in (gap[groups == code] for code in np.unique(groups))
-            if len(g) >= 10
-        ]
+        zs = []
+        for code in np.unique(groups):
+            g, rest = gap[groups == code], gap[groups != code]
+            if len(g) < FEWEST:
+                continue
+            spread = float(g.var(ddof=1)) / len(g)
+            zs.append(z_score(float(g.mean()), math.sqrt(spread), 0.0))
+            if len(rest) >= FEWEST:  # what one action does beyond the others is what surrogacy denies
+                apart = spread + float(rest.var(ddof=1)) / len(rest)
+                zs.append(z_score(float(g.mean() - rest.mean()), math.sqrt(apart), 0.0))
         if not zs:
             return not_applicable(name, "too few rows of this log have their reward yet.")
         worst = max(zs, key=abs)
@@ -311,8 +349,8 @@ class LongTermRewards:
         return judged(
             name,
             p,
-            f"in {int(seen.sum()):,} rows with their reward it differs from its prediction by {float(gap.mean()):.3g} "
-            f"on average (p = {p:.2g} of {len(zs)} actions).",
+            f"in {int(seen.sum()):,} rows with a reward, the reward differs from its prediction by "
+            f"{float(gap.mean()):.3g} on average (p = {p:.2g} of {len(zs)} comparisons of actions).",
         )
 
 
@@ -333,16 +371,17 @@ declare(
         "history_overlap",
         Threshold(0.01, 0.1, "above", "Use an older log of rows like these, or fewer proxies.", decides=True),
         topic=Topic("Some rows are unlike any row of the older log."),
-        value="share of rows unlike any row of the older log",
+        value="share of rows unlike any row of the older log", part_of="history",
     ),
     Check(
         "surrogacy",
         Threshold(
             0.002, 0.0001, "below",
-            "The proxies miss part of what the action does to the reward: add proxies, or wait for the reward.",
+            "The proxies miss part of the action's effect on the reward. Add proxies, or wait for the reward.",
             decides=True, false_alarms=0.002,
         ),
         topic=Topic("The older log predicts the reward poorly."),
-        value="p-value of the largest difference between rewards and what the older log foretells, by action",
+        value="p-value of the largest difference between rewards and predictions from the older log, by action",
+        part_of="history",
     ),
 )  # fmt: skip

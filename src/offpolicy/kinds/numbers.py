@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from offpolicy.errors import DataError, UsageError, first_rows
+from offpolicy.kinds.kernel import KernelRatio
 from offpolicy.logs import checks
 from offpolicy.logs.actions import one_density
 from offpolicy.logs.checks import LARGEST, numbers, raise_first
 from offpolicy.logs.kinds import ActionSpace
 from offpolicy.models.behavior.density import as_density_model
 from offpolicy.models.fitting.predictions import predict_numbers
-from offpolicy.policies.densities import KernelRatio
 from offpolicy.policies.numbers import adapted_number, resolve_numbers
 from offpolicy.scores.catalog import AUTO_NUMBERS, DEFAULT_NUMBERS
 from offpolicy.trust.balance import binned
@@ -39,7 +39,7 @@ class Numbers(ActionSpace):
 
     finite: ClassVar[bool] = False
     numeric: ClassVar[bool] = True
-    why_not: ClassVar[str] = "actions are numbers, and the check is about labels."
+    why_not: ClassVar[str] = "this check is for labels, and actions are numbers here."
     propensities: ClassVar[str] = "densities"
     default: ClassVar[tuple[str, ...]] = DEFAULT_NUMBERS
     auto: ClassVar[Any] = AUTO_NUMBERS  # one score, which is not blended with others
@@ -142,18 +142,18 @@ def checked_range(low: float, high: float, given: Any, column: str) -> tuple[flo
             low, high = (float(end) for end in given)
         except (TypeError, ValueError) as error:
             raise DataError(
-                f"column {column!r}: of actions that are numbers, actions= is their range (low, high). "
+                f"column {column!r}: when actions are numbers, actions= is their range (low, high). "
                 f"Got {given!r:.60} instead."
             ) from error
     if max(abs(low), abs(high)) > LARGEST:
         raise DataError(
-            f"column {column!r}: actions from {low:g} to {high:g} are beyond 1e30 in size, where distances between "
-            "actions are no longer numbers. Give them in another unit."
+            f"column {column!r}: actions from {low:g} to {high:g} are larger than 1e30, and their distances would "
+            "overflow. Use another unit."
         )
     if not (np.isfinite([low, high]).all() and low < high):
         raise DataError(
-            f"column {column!r}: actions from {low:g} to {high:g} do not differ. A log of numbers needs several "
-            "of them to say anything of others."
+            f"column {column!r}: actions from {low:g} to {high:g} do not differ. A log needs several different "
+            "actions to say anything about others."
         )
     return low, high
 
@@ -161,6 +161,6 @@ def checked_range(low: float, high: float, given: Any, column: str) -> tuple[flo
 def outside_range(column: str, where: str, span: tuple[float, float]) -> str:
     """Logged actions are not in the declared range."""
     return (
-        f"column {column!r}: {where} are outside of the declared range {span[0]:g} to {span[1]:g}. Give "
-        "actions=(low, high) that holds every logged action, or leave it out."
+        f"column {column!r}: {where} are outside the declared range {span[0]:g} to {span[1]:g}. Give "
+        "a range actions=(low, high) that contains every logged action, or leave it out."
     )

@@ -37,7 +37,7 @@ from offpolicy.kinds.label_checks import label_plan
 from offpolicy.logs.frame import Context
 from offpolicy.models.fitting.learners import is_classifier, is_learner
 from offpolicy.models.fitting.store import REWARD, seed_of
-from offpolicy.models.fitting.tables import Tables
+from offpolicy.models.fitting.tables import Tables, merged
 from offpolicy.models.rewards.resolve import as_reward_model
 from offpolicy.models.rewards.reward import RewardData
 
@@ -114,15 +114,20 @@ class SeenInPart:
 
     def settled(self, log: BanditLog, folds: Folds, model: Any, seed: int) -> PseudoRewards:
         """Pseudo-rewards of all rows."""
-        self.refuse_classifier(model)
-        return PseudoRewards(self, replace(log, outcomes={}), folds, model, seed)
+        return PseudoRewards(*self.prepared(log, folds, model, seed))
+
+    def prepared(self, log: BanditLog, folds: Folds, model: Any, seed: int) -> tuple[Any, Any, Folds, Any, int]:
+        """What pseudo-rewards are made of. A model of the values of episodes or slates predicts no single reward."""
+        learner = model if log.unit_kind.decides_once else None
+        self.refuse_classifier(learner)
+        return self, replace(log.with_rewards({log.names.reward: self.reward}), outcomes={}), folds, learner, seed
 
     def refuse_classifier(self, model: Any) -> None:
         """Pseudo-rewards are numbers between and beyond the values of the reward: no classes."""
         if not self.seen.all() and is_learner(model) and is_classifier(model):
             raise ModelError(
-                f"reward_model= is a classifier ({type(model).__name__}), and rewards seen in part are learned from as "
-                "numbers. Give a regressor; the classifier can predict the reward itself: Labeled(…, model=…)."
+                f"reward_model= is a classifier ({type(model).__name__}), but partly observed rewards are turned into "
+                "numbers. Use a regressor; the classifier can predict the reward itself: Labeled(…, model=…)."
             )
 
 
@@ -154,8 +159,34 @@ class PseudoRewards:
 
     @cached_property
     def mass(self) -> Floats:
-        """(n,) weights of the rows."""
+        """(n,) weights of the rows, times how many each stands for."""
         return self.tables[0].both(np.arange(len(self.seen)))[0]
+
+    @cached_property
+    def count(self) -> Floats:
+        """(n,) how many rows each stands for."""
+        return self.tables[0].both(np.arange(len(self.seen)))[1]
+
+    @cached_property
+    def together(self) -> Ints:
+        """(n,) codes of what is drawn together: the cluster of a row, else its unit."""
+        log = self.log
+        own = log.cluster if log.has_clusters else np.arange(log.layout.n_units)
+        return np.asarray(own[log.layout.unit])
+
+    def rows_of(self, units: Ints) -> Ints:
+        """Rows of some units."""
+        return np.asarray(self.log.layout.rows_of(units))
+
+    @property
+    def seen_count(self) -> int:
+        """How many rewards are seen."""
+        return int(self.count[self.seen].sum())
+
+    @property
+    def total(self) -> int:
+        """How many rows there are."""
+        return int(self.count.sum())
 
     @cached_property
     def tables(self) -> list[Tables]:
@@ -193,15 +224,23 @@ class PseudoRewards:
         labeled = rows[self.seen[rows]]
         if len(labeled) == 0:
             raise DataError(
-                f"all {int(self.seen.sum()):,} rows with a reward are in one fold, and no model can be fitted for it. "
+                f"all {self.seen_count:,} rows with a reward are in one fold, so no model can be fitted for it. "
                 "Label more rows, or use another seed."
             )
         weight = tables.mass(labeled)
         if self.held.weighs:
             weight = (1.0 if weight is None else weight) / chance[labeled]
-        return predicted(
-            self.model, tables, labeled, self.held.reward, weight, seed_of(self.seed, REWARD, (PROXIES, which, *key))
-        )
+        seed = seed_of(self.seed, REWARD, (PROXIES, which, *key))
+        try:
+            return predicted(self.model, tables, labeled, self.held.reward, weight, seed)
+        except ModelError as error:
+            bare = [] if which == 0 else incomplete(self.held.proxies)
+            if not bare:
+                raise
+            raise ModelError(
+                f"proxies= has missing values ({', '.join(bare)}), which the model of the reward may not accept: "
+                f"{error} Use one that does, Labeled(…, model='auto'), or fill in the values before building the log."
+            ) from error
 
     @cached_property
     def out_of_fold(self) -> list[Fit]:
@@ -210,11 +249,11 @@ class PseudoRewards:
         for repeat in range(self.folds.repeats):
             n, whole = len(self.seen), None
             for part in self.folds.parts("crossfit", repeat):
-                fit = self.fit(part.training, part.key)
+                fit, own = self.fit(self.rows_of(part.training), part.key), self.rows_of(part.score)
                 if whole is None:
                     whole = Fit(np.empty((len(fit.parts), n)), np.empty(n))
-                whole.parts[:, part.score] = fit.parts[:, part.score]
-                whole.chance[part.score] = fit.chance[part.score]
+                whole.parts[:, own] = fit.parts[:, own]
+                whole.chance[own] = fit.chance[own]
             assert whole is not None
             made.append(whole)
         return made
@@ -229,8 +268,10 @@ class PseudoRewards:
         shares = convex(parts, target, c)
         # Proxies are used where they gain more than chance would: a useless judge then costs next to nothing.
         gain = c * ((target - parts[0]) ** 2 - (target - shares @ parts) ** 2)
-        chance = float(gain.std()) / np.sqrt(max(len(gain), 1))
-        return shares if float(gain.sum()) >= CLEAR * chance * len(gain) else np.eye(len(shares))[0]
+        count, total = self.count[at], float(gain.sum())
+        n = max(float(count.sum()), 1.0)
+        chance = np.sqrt(max(float((gain**2 / count).sum()) - total**2 / n, 0.0))
+        return shares if total >= CLEAR * chance else np.eye(len(shares))[0]
 
     def _made(self, fit: Fit, shares: Floats) -> Floats:
         """(n,) m + (L / e)(R − m); R itself where e is 1."""
@@ -246,22 +287,29 @@ class PseudoRewards:
         total = np.zeros(len(self.seen))
         for repeat, fit in enumerate(self.out_of_fold):
             for part in self.folds.parts("crossfit", repeat):
-                total[part.score] += self._made(fit, self.shares(part.training))[part.score]
+                own = self.rows_of(part.score)
+                total[own] += self._made(fit, self.shares(self.rows_of(part.training)))[own]
         return total / self.folds.repeats
+
+    @property
+    def observed(self) -> Floats:
+        """(n,) rewards as they were seen."""
+        return np.where(self.seen, self.held.reward, np.nan)
 
     def training(self, part: Part) -> Floats:
         """(n,) pseudo-rewards made of the training rows of a part, for them."""
         if self.seen.all():
             return self.held.reward
-        return self._made(self.fit(part.training, part.key), self.shares(part.training))
+        rows = self.rows_of(part.training)
+        return self._made(self.fit(rows, part.key), self.shares(rows))
 
     @cached_property
     def about(self) -> dict[str, Any]:
         """How many rewards were seen, what the proxies are worth, and what is assumed."""
         everyone = np.arange(len(self.seen))
         about: dict[str, Any] = {
-            "seen": int(self.seen.sum()),
-            "of": len(self.seen),
+            "seen": self.seen_count,
+            "of": self.total,
             "assumes": "" if self.seen.all() else self.held.words,
         }
         if self.held.proxies is not None and not self.seen.all():
@@ -282,7 +330,7 @@ class PseudoRewards:
     def policy_findings(self, view: View) -> list[Finding]:
         """Checks of one policy."""
         weight = np.zeros(len(self.seen))
-        weight[view.rows] = view.weight
+        weight[view.rows] = view.decisions.rho
         return [label_checks.effective_labels(self, weight)]
 
     @cached_property
@@ -304,16 +352,23 @@ class PseudoRewards:
         about = self.about
         if about["seen"] == about["of"]:
             return ""
-        note = f"seen in {about['seen']:,} of {about['of']:,} rows"
+        note = f"observed in {about['seen']:,} of {about['of']:,} rows"
         if "share_of_proxies" in about:
-            note += f"; in the others {about['share_of_proxies']:.0%} of its prediction rests on the proxies"
+            note += f"; in the others, {about['share_of_proxies']:.0%} of its prediction comes from the proxies"
         return note
 
 
 def predicted(model: Any, tables: Tables, rows: Ints, target: Floats, weight: Floats | None, seed: int) -> Floats:
     """(n,) what a model of some rows predicts for the logged action of every row."""
     log = tables.log
-    everyone = np.arange(len(log.action))
+    everyone, count = np.arange(len(log.action)), tables.count(rows)
+    if tables.merges(model):  # rows and cells of one log give one training table
+        one = np.ones(len(rows))
+        held = np.empty((2, len(everyone)))
+        held[:, rows] = one if weight is None else weight, one if count is None else count
+        rows = rows[np.lexsort([target[rows], log.action[rows], tables.codes[rows]])]
+        each = merged((tables.codes, log.action, target), rows, *held[:, rows])
+        rows, weight, count = each.rows, each.weight, each.count
     data = RewardData(
         tables.pairs(model, log.context.positions(rows), log.action[rows]),
         log.action[rows],
@@ -321,12 +376,44 @@ def predicted(model: Any, tables: Tables, rows: Ints, target: Floats, weight: Fl
         weight,
         log.actions,
         log.names.action,
-        tables.count(rows),
+        count,
     )
     with few_threads(len(rows)):
         fit = model.fit_reward(data, seed)
         table = tables.pairs(model, log.context.positions(everyone), log.action)
         return np.asarray(fit.predict(table, log.action), dtype=np.float64)
+
+
+def incomplete(context: Context | None) -> list[str]:
+    """What columns with missing values are called."""
+    if context is None:
+        return []
+    table = context.learner_table
+    if not hasattr(table, "iloc"):
+        gone = np.isnan(np.asarray(table, dtype=np.float64)).reshape(len(table), -1).any(axis=0)
+        return [f"column {j}" for j in np.flatnonzero(gone)]
+    return [str(name) for name in table.columns if table[name].isna().any()]
+
+
+def refuse_copies(proxies: Context | None, seen: Bools, reward: Floats, metric: str) -> None:
+    """A column that is the reward where this is seen, and missing elsewhere, is the reward and no proxy."""
+    if proxies is None or seen.all():
+        return
+    table = proxies.learner_table
+    named = hasattr(table, "iloc")
+    wide: Any = table if named else np.asarray(table).reshape(len(table), -1)
+    at = proxies.positions(np.arange(len(seen)))
+    for j in range(wide.shape[1]):
+        column, name = (wide.iloc[:, j].to_numpy(), wide.columns[j]) if named else (wide[:, j], j)
+        if column.dtype.kind not in "biuf":
+            continue
+        values = np.asarray(column, dtype=np.float64)[at]
+        if np.isnan(values[~seen]).all() and np.array_equal(values[seen], reward[seen]):
+            called = repr(name) if isinstance(name, str) else f"column {name}"
+            raise DataError(
+                f"proxies=: {called} is {metric!r} itself: equal where it is observed, and missing elsewhere. Name "
+                "outcomes that every row has after its action, such as a judge's score."
+            )
 
 
 def convex(parts: Floats, target: Floats, weight: Floats) -> Floats:

@@ -58,6 +58,10 @@ class Single:
         """None: rewards have reward models."""
         return None
 
+    def folds(self, log: Log) -> int:
+        """Two."""
+        return 2
+
     def behavior_model(self, log: Log, spec: Any) -> Any:
         """None: as asked."""
         return None

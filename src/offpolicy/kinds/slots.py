@@ -40,7 +40,7 @@ class Slots:
             raise UsageError(MARGINALS)
         if question.discount != 1:
             raise UsageError(
-                f"discount={question.discount!r} is for episodes. Where lower slots count for less, multiply their "
+                f"discount={question.discount!r} is for episodes. If lower slots should count for less, scale their "
                 "rewards."
             )
 
@@ -60,6 +60,10 @@ class Slots:
     def value_model(self, log: Log) -> Any:
         """What follows a slot depends on its position."""
         return FittedQ()
+
+    def folds(self, log: Log) -> int:
+        """Two."""
+        return 2
 
     def behavior_model(self, log: Log, spec: Any) -> Any:
         """None: as asked."""

@@ -114,8 +114,8 @@ def check_feature_columns(given: Any, columns: Sequence[str], context: Sequence[
             raise DataError(f"action_features={name!r}: the source has no such column.{did_you_mean(name, columns)}")
         if name in context:
             raise DataError(
-                f"column {name!r} is named in context= and in action_features=. The context is what was known before "
-                "the action was taken: leave it out there."
+                f"column {name!r} is named in both context= and action_features=. The context is what was known before "
+                "the action was taken, so leave the column out of context=."
             )
 
 
@@ -132,8 +132,8 @@ def of_columns(
     if (first < 0).any():
         absent = labels[int(np.flatnonzero(first < 0)[0])]
         raise DataError(
-            f"action_features={list(columns)}: action {absent!r} was never logged, so that the columns of the log do "
-            f"not tell its features. Give a table by action: a frame with the column {action!r}, or {{action: "
+            f"action_features={list(columns)}: action {absent!r} was never logged, so its features are not in the "
+            f"log's columns. Give a table by action: a frame with the column {action!r}, or {{action: "
             "features}."
         )
     out = []
@@ -146,9 +146,9 @@ def of_columns(
             row = int(differs.argmax())
             where = f"row {row}: " if numbered else ""
             raise DataError(
-                f"action_features: column {name!r} is no feature of the action: {where}action "
-                f"{labels[int(codes[row])]!r} has {plain(values[row])!r}, and "
-                f"{plain(values[first[codes[row]]])!r} elsewhere. A "
+                f"action_features: column {name!r} is not a feature of the action: {where}action "
+                f"{labels[int(codes[row])]!r} has {plain(values[row])!r}, but "
+                f"{plain(values[first[codes[row]]])!r} in other rows. A "
                 "column that varies within an action belongs in context=."
             )
         out.append(of_action[first])
@@ -189,7 +189,7 @@ def _of_keyed_frame(given: Any, labels: tuple[Label, ...], action: str) -> Actio
     columns = Columns(given)
     if action not in columns.names:
         raise DataError(
-            f"action_features: the table has no column {action!r} that says which action a row is of. It has "
+            f"action_features: the table has no column {action!r} to name the action of each row. Its columns are "
             f"{columns.names}."
         )
     keys = columns.values(action)
@@ -232,8 +232,8 @@ def _of_mapping(given: Mapping[Any, Any], labels: tuple[Label, ...]) -> ActionFe
     for label, row in zip(labels, rows, strict=True):
         if row is None or len(row) != len(names):
             raise DataError(
-                f"action_features: action {label!r} has other features than {labels[0]!r}. Give every action the "
-                "same ones, in one order."
+                f"action_features: action {label!r} and action {labels[0]!r} have different features. Give every "
+                "action the same features, in the same order."
             )
     return ActionFeatures(
         names, tuple(_feature(label_array([row[j] for row in rows]), name) for j, name in enumerate(names))
@@ -253,14 +253,15 @@ def _feature(values: Array, name: str) -> Array:
         nameless = [v for v in values.tolist() if str(v) == object.__repr__(v)]
         if nameless:
             raise DataError(
-                f"action_features: {name!r} holds a {type(nameless[0]).__name__}, which is neither a number nor a text."
+                f"action_features: {name!r} contains a {type(nameless[0]).__name__}, which is neither a number nor "
+                "text."
             )
         out = np.empty(len(values), dtype=object)
         out[:] = [None if gone else str(v) for v, gone in zip(values, missing, strict=True)]
         return out
     if np.isinf(numbers).any():
         raise DataError(
-            f"action_features: {name!r} is infinite for action number {int(np.isinf(numbers).argmax())}. Make it "
-            "missing, or a finite number."
+            f"action_features: {name!r} is infinite for action number {int(np.isinf(numbers).argmax())}. Replace it "
+            "with a finite number, or leave it missing."
         )
     return numbers

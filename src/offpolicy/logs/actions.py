@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from numbers import Number
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from offpolicy._arguments import is_hashable
 from offpolicy._arrays import detached
 from offpolicy.errors import DataError, did_you_mean, first_rows
 
@@ -62,6 +64,8 @@ def is_missing(values: Array) -> Bools:
         return np.isnat(values)
     if values.dtype != object:
         return np.zeros(len(values), dtype=bool)
+    if set(map(type, values)) <= {str}:
+        return np.zeros(len(values), dtype=bool)
     # NaN and NaT are the values that differ from themselves; pandas' NA answers neither way.
     return np.fromiter((v is None or _differs(v) for v in values), bool, len(values))
 
@@ -81,9 +85,7 @@ def action_list(actions: Iterable[Label], where: str) -> tuple[Label, ...]:
             "actions=['a', 'b'], or range(K) for 0 … K−1."
         )
     if isinstance(actions, Sized) and len(actions) > MOST_ACTIONS:
-        raise DataError(
-            f"{where}: {len(actions):,} actions are listed; at most {MOST_ACTIONS:,} can be told apart here."
-        )
+        raise DataError(f"{where}: {len(actions):,} actions are listed; the limit is {MOST_ACTIONS:,}.")
     labels = tuple(plain(a) for a in actions)
     if not labels:
         raise DataError(f"{where}: the list of actions is empty. Give at least one action.")
@@ -92,7 +94,7 @@ def action_list(actions: Iterable[Label], where: str) -> tuple[Label, ...]:
         if not isinstance(label, Hashable):
             raise DataError(f"{where}: {label!r} cannot be a label. A label is text or a number.")
         if label is None or _differs(label):
-            raise DataError(f"{where}: {label!r} cannot be a label, since it is missing. Leave it out.")
+            raise DataError(f"{where}: {label!r} is a missing value, which cannot be a label. Leave it out.")
         if label in seen:
             raise DataError(f"{where}: action {label!r} is listed twice. List each action once.")
         seen.add(label)
@@ -106,9 +108,9 @@ def refuse_continuous(labels: Sequence[Label], n: int, column: str, given: Seque
     several = len(labels) > MANY_FRACTIONS and 10 * len(labels) > n
     if several and any(isinstance(a, float) and a != int(a) for a in labels):
         raise DataError(
-            f"column {column!r} holds {len(labels):,} different numbers (such as {labels[0]!r}) in {n:,} rows: a "
-            "continuous action. Say action_kind='continuous' (propensity= is then the density), round or bin the "
-            "column, or name all actions with `actions=` if these are labels."
+            f"column {column!r} has {len(labels):,} different numbers (such as {labels[0]!r}) in {n:,} rows, so the "
+            "action looks continuous. Pass action_kind='continuous' (propensity= is then the density), round or bin "
+            "the column, or name all actions with `actions=` if these are labels."
         )
 
 
@@ -117,7 +119,8 @@ def refuse_other_actions(by_action: Iterable[Label], labels: Sequence[Label]) ->
     for label in by_action:
         if label not in labels:
             raise DataError(
-                f"propensity= names a column for {label!r}, which is no action of the log.{did_you_mean(label, labels)}"
+                f"propensity= names a column for {label!r}, which is not an action of the "
+                f"log.{did_you_mean(label, labels)}"
             )
 
 
@@ -156,12 +159,13 @@ def refuse_rounded(values: Array, where: str) -> None:
     large: Bools = np.zeros(len(values), dtype=bool)
     if values.dtype.kind == "f":
         large = np.greater_equal(np.abs(values), EXACT)
-    elif values.dtype == object:
+    elif values.dtype == object and any(issubclass(kind, float | np.floating) for kind in set(map(type, values))):
         large = np.fromiter(map(_is_rounded, values), np.bool_, len(values))
     if large.any():
         raise DataError(
-            f"{where}: {first_rows(large, values)} are floats beyond 2^53, which stand for several whole numbers each. "
-            "Give labels as integers or text (pandas makes floats of integers where one is missing: use 'Int64')."
+            f"{where}: {first_rows(large, values)} are floats beyond 2^53, where a float no longer identifies a whole "
+            "number. Give labels as integers or text (pandas turns integers with missing values into floats: use "
+            "'Int64')."
         )
 
 
@@ -178,6 +182,7 @@ def encode(values: Array, actions: Sequence[Label] | None, column: str) -> tuple
         raise DataError(action_missing(column, first_rows(missing)))
     refuse_rounded(values, f"column {column!r}")
     distinct, inverse = _distinct(values, column)
+    _refuse_halves(distinct, column)
     if actions is None:
         order = _sorted_positions(distinct)
         rank = np.empty(len(order), dtype=np.int64)
@@ -208,19 +213,33 @@ def _distinct(values: Array, column: str) -> tuple[list[Any], Ints]:
     booleans = {kind for kind in kinds if issubclass(kind, bool | np.bool_)}
     if booleans and any(issubclass(k, Number) for k in kinds - booleans):  # True == 1 would make one label of two
         raise DataError(
-            f"column {column!r} holds both booleans and numbers, of which True equals 1. Make them one kind."
+            f"column {column!r} contains both booleans and numbers, and True equals 1. Give the column one type."
         )
-    position: dict[Any, int] = {}
-    inverse = np.empty(len(values), dtype=np.int64)
-    for i, value in enumerate(values.tolist()):
-        try:
-            inverse[i] = position.setdefault(value, len(position))
-        except TypeError as error:  # lists, dictionaries, arrays
-            raise DataError(
-                f"column {column!r}: row {i} = {value!r} cannot be a label, since it is a "
-                f"{type(value).__name__}. A label is text or a number; join the parts into one text."
-            ) from error
+    position: defaultdict[Any, int] = defaultdict()
+    position.default_factory = position.__len__
+    every = values.tolist()
+    try:
+        inverse = np.fromiter(map(position.__getitem__, every), np.int64, len(every))
+    except TypeError as error:  # lists, dictionaries, arrays
+        i, value = next((i, value) for i, value in enumerate(every) if not is_hashable(value))
+        raise DataError(
+            f"column {column!r}: row {i} = {value!r} is a {type(value).__name__}, which cannot be a label. "
+            "A label is text or a number; join the parts into one text."
+        ) from error
     return list(position), inverse
+
+
+def _refuse_halves(labels: list[Any], column: str) -> None:
+    """Half of a pair of surrogates is no character: no file, page or terminal can hold it."""
+    for label in labels:
+        if isinstance(label, str) and not label.isascii():
+            try:
+                label.encode()
+            except UnicodeEncodeError as error:
+                raise DataError(
+                    f"column {column!r}: the label {label!a} holds half of a character, which cannot be written "
+                    "anywhere. Repair the text."
+                ) from error
 
 
 def _sorted_positions(labels: list[Any]) -> list[int]:
@@ -245,4 +264,4 @@ def action_unknown(column: str, where: str, hint: str) -> str:
 
 def one_density(given: object) -> str:
     """A whole distribution was given for actions that are numbers."""
-    return f"propensity= has one density for each row where actions are numbers. Got {given!r:.60} instead."
+    return f"propensity= must be one density per row when actions are numbers. Got {given!r:.60} instead."

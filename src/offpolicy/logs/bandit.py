@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 
-from offpolicy._arguments import checks_arguments
-from offpolicy._arrays import some_of
+from offpolicy._arguments import checks_arguments, takes
+from offpolicy._arrays import picked, some_of
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs import checks
@@ -19,9 +19,9 @@ from offpolicy.logs.given import check_given, own_copy, row_labels
 from offpolicy.logs.kinds import HasKinds, Logged, space_of
 from offpolicy.logs.layout import Layout
 from offpolicy.logs.metrics import HasMetrics, named_rewards
-from offpolicy.logs.outcome import Given, held_outcomes
+from offpolicy.logs.outcome import Given, held_outcomes, with_outcomes
 from offpolicy.logs.reader import Names, labelled, measured, read, settled
-from offpolicy.logs.roles import SINGLE, Roles
+from offpolicy.logs.roles import SINGLE, CountedRoles, Roles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -170,8 +170,8 @@ class BanditLog(HasMetrics, HasRows, HasKinds):
             further={name: values[rows] for name, values in self.further.items()},
             outcomes={name: held.take(rows) for name, held in self.outcomes.items()},
             context=self.context.take(rows),
-            fold=None if self.fold is None else self.fold[:, rows],
-            half=None if self.half is None else self.half[:, rows],
+            fold=picked(self.fold, (slice(None), rows)),
+            half=picked(self.half, (slice(None), rows)),
             unit=self.units[rows],
             source=None if self.source is None else Columns(self.source).rows(rows),
             row_order=None,
@@ -191,6 +191,7 @@ class BanditLog(HasMetrics, HasRows, HasKinds):
 
     @classmethod
     @checks_arguments
+    @takes(CountedRoles)
     def from_frame(
         cls,
         frame: Any,
@@ -199,18 +200,11 @@ class BanditLog(HasMetrics, HasRows, HasKinds):
         action: str,
         reward: str | Sequence[str],
         propensity: str | Sequence[str] | Mapping[Label, str] | None = None,
-        batch: str | None = None,
-        cluster: str | None = None,
-        weight: str | None = None,
         actions: Sequence[Label] | ActionSpace | None = None,
-        eligible: str | None = None,
-        keep_probability: str | None = None,
-        count: str | None = None,
-        fold: str | None = None,
-        id: str | None = None,  # noqa: A002
         action_features: Any = None,
         action_kind: ActionKind = "discrete",
         outcome: Any = None,
+        **columns: Unpack[CountedRoles],
     ) -> BanditLog:
         """Build a log from the columns of a pandas, polars or pyarrow table.
 
@@ -265,17 +259,10 @@ class BanditLog(HasMetrics, HasRows, HasKinds):
         BanditLog(2 rows, 2 actions, mean click 0.5, propensities logged)
         """
         space = space_of(actions, action_kind)
-        space.check_given({"eligible": eligible, "count": count, "action_features": action_features})
-        roles = Roles.of(
-            SINGLE,
-            {
-                "context": context, "action": action, "reward": reward, "propensity": propensity, "batch": batch,
-                "cluster": cluster, "weight": weight, "eligible": eligible, "keep_probability": keep_probability,
-                "count": count, "fold": fold, "id": id,
-            },
-            space,
-        )  # fmt: skip
-        return cls.built(frame, roles, action_features, outcome)
+        given = {"action_features": action_features, **{name: columns.get(name) for name in ("eligible", "count")}}
+        space.check_given(given)
+        named = {"context": context, "action": action, "reward": reward, "propensity": propensity, **columns}
+        return cls.built(frame, Roles.of(SINGLE, named, space), action_features, outcome)
 
     @classmethod
     def built(cls, frame: Any, roles: Roles, action_features: Any = None, outcome: Any = None) -> BanditLog:
@@ -284,8 +271,7 @@ class BanditLog(HasMetrics, HasRows, HasKinds):
         names, columns = list(roles.context), rows.columns
         features = of_frame(action_features, columns, rows.space.labels, rows.parts["action"], roles.action, names)
         log = cls(**rows.parts, space=rows.space, row_labels=row_labels(frame), action_features=features)
-        given = Given(len(columns), columns, roles.context, roles.action)
-        log = replace(log, outcomes=held_outcomes(outcome, log.metrics, given))
+        log = with_outcomes(log, outcome, roles, columns)
         made: BanditLog = settled(log, rows.given, roles, unseen=log.outcomes)
         return made
 
@@ -368,7 +354,7 @@ class BanditLog(HasMetrics, HasRows, HasKinds):
                 "table to from_frame, which keeps names and dtypes."
             )
         if table.ndim == 0:
-            raise DataError("'context' must have one row for each action. Got a single value.")
+            raise DataError("'context' must have one row per action. Got a single value.")
         mask = None if eligible is None else checks.eligible_mask(eligible, n, labels)
         earned = {name: checks.one_dimensional(values, name, "reward") for name, values in rewards.items()}
         first = next(iter(earned))

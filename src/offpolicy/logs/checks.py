@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arrays import detached
-from offpolicy.errors import DataError, first_rows
+from offpolicy.errors import DataError, first_rows, row_numbers
 from offpolicy.logs.actions import encode, is_missing, label_array
 from offpolicy.logs.frame import exact_in_float, to_float
 
@@ -79,7 +79,8 @@ def same_length(n: int, lengths: dict[str, int]) -> None:
     for name, length in lengths.items():
         if length != n:
             raise DataError(
-                f"{name!r} has {length:,} rows, the actions have {n:,}. Every part of a log needs one entry per row."
+                f"{name!r} has {length:,} rows, but there are {n:,} actions. Every part of a log needs one entry per "
+                "row."
             )
 
 
@@ -93,8 +94,13 @@ def numbers(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
     """Finite numbers whose squares are numbers too."""
     most = sys.float_info.max
     large = (
-        f"are beyond 1e30 in size. The {role} is squared and multiplied by weights, which leaves the range of a float: "
-        "rescale the column."
+        f"are larger than 1e30. The {role} is squared and multiplied by weights, which would overflow. "
+        "Rescale the column."
+    )
+    seen = (
+        " If a row was not labeled, or its reward may still come, pass outcome=op.Labeled(…) or op.Delayed(…)."
+        if role == "reward"
+        else ""
     )
     return [
         Finding(
@@ -102,23 +108,32 @@ def numbers(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
             x,
             lambda where, _: (
                 f"column {column!r}: {where} are missing or infinite. "
-                f"The {role} must be a finite number; drop these rows or decide what they stand for "
-                "before building the log (nothing is imputed)."
+                f"The {role} must be a finite number; drop these rows or fill them in "
+                f"before building the log (offpolicy imputes nothing).{seen}"
             ),
         ),
         Finding((x > LARGEST) | (x < -LARGEST), x, lambda where, _: f"column {column!r}: {where} {large}"),
     ]
 
 
+def seen_in_part(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
+    """The same for rewards that are missing in some rows; an engine may count what is missing as the largest."""
+    return [Finding(each.bad & ~gone, each.shown, each.says) for each in numbers(x, gone, column, role)]
+
+
 def probabilities(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
     """Numbers in (0, 1]."""
-    ending = ", or leave propensity= out so that it is estimated." if role == "propensity" else "."
-    what = "the row was kept" if role == "keep-probability" else "the logged action was taken"
+    ending = ", or leave propensity= out to have it estimated." if role == "propensity" else "."
+    drawn = {
+        "keep-probability": "the row was kept",
+        "probability of a label": "the row was labeled, whether it was or not",
+    }
+    what = drawn.get(role, "the logged action was taken")
 
     def high(where: str, largest: float) -> str:
         remedy = "Check the column."
         if largest <= BARELY:
-            remedy = "They exceed 1 by rounding only: set them to 1."
+            remedy = "They exceed 1 only by rounding: set them to 1."
         elif largest <= 100:
             remedy = "They look like percentages: divide by 100."
         return f"column {column!r}: {where} are above 1. A {role} is a probability in (0, 1]. {remedy}"
@@ -139,8 +154,8 @@ def probabilities(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
             ~gone & (x < SMALLEST),
             x,
             lambda where, _: (
-                f"column {column!r}: {where} are below 1e-30. What was logged happened, which an action of such {role} "
-                "does not: look for log-probabilities, underflow or a wrong column. Leave these rows out if they are "
+                f"column {column!r}: {where} are below 1e-30. An action with such a {role} would never be "
+                "logged. Look for log-probabilities, underflow or a wrong column. Leave these rows out if they are "
                 "errors."
             ),
         ),
@@ -151,8 +166,8 @@ def probabilities(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
 def densities(x: Any, gone: Any, column: str, _: str) -> list[Finding]:
     """Densities that something that happened can have had."""
     says = (
-        "are no densities. Where actions are numbers, the propensity is the density with which the logged one was "
-        "drawn: from 1e-30 to 1e30. Drop these rows, or leave propensity= out so that it is estimated."
+        "are not densities. When actions are numbers, the propensity is the density at the logged action, from 1e-30 "
+        "to 1e30. Drop these rows, or leave propensity= out to have it estimated."
     )
     bad = gone | (x < SMALLEST) | (x > LARGEST)
     return [Finding(bad, x, lambda where, _: f"column {column!r}: {where} {says}")]
@@ -160,7 +175,7 @@ def densities(x: Any, gone: Any, column: str, _: str) -> list[Finding]:
 
 def weights(x: Any, gone: Any, column: str, role: str) -> list[Finding]:
     """Numbers that are not negative."""
-    says = "are negative. Weights are ≥ 0."
+    says = "are negative. Weights must be at least 0."
     return [*numbers(x, gone, column, role), Finding(x < 0, x, lambda where, _: f"column {column!r}: {where} {says}")]
 
 
@@ -197,7 +212,7 @@ def distributions(columns: Sequence[Any], gone: Sequence[Any], column: str) -> l
             reduce(or_, bad),
             None,
             lambda where, _: (
-                f"{column!r}: {where} hold entries that are missing or outside [0, 1]. "
+                f"{column!r}: {where} have entries that are missing or outside [0, 1]. "
                 "Propensity columns are the logging policy's probabilities of each action."
             ),
         ),
@@ -205,7 +220,7 @@ def distributions(columns: Sequence[Any], gone: Sequence[Any], column: str) -> l
             (off > SUM_TOLERANCE) | (off < -SUM_TOLERANCE),
             total,
             lambda where, _: (
-                f"{column!r}: {where} do not sum to 1 over the actions. Give one column for every action, in the "
+                f"{column!r}: {where} do not sum to 1 over the actions. Give one column per action, in the "
                 "order of `actions`."
             ),
         ),
@@ -215,6 +230,7 @@ def distributions(columns: Sequence[Any], gone: Sequence[Any], column: str) -> l
 #: What a column must hold, by its role; of an action that is a number the propensity is a density.
 COLUMN: dict[str, Callable[[Any, Any, str, str], list[Finding]]] = {
     "reward": numbers,
+    "partly observed reward": seen_in_part,
     "action": numbers,
     "propensity": probabilities,
     "density": densities,
@@ -232,8 +248,8 @@ def raise_first(findings: Sequence[Finding]) -> None:
     """Raise for the first kind of bad value among arrays."""
     for each in findings:
         if each.bad.any():
-            finite = np.empty(0) if each.shown is None else each.shown[np.isfinite(each.shown)]
-            raise DataError(each.says(first_rows(each.bad, each.shown), float(finite.max(initial=-math.inf))))
+            known = np.empty(0) if each.shown is None else each.shown[~np.isnan(each.shown)]
+            raise DataError(each.says(first_rows(each.bad, each.shown), float(known.max(initial=-math.inf))))
 
 
 def check(values: Array, column: str, role: str, what: str | None = None) -> Any:
@@ -251,16 +267,15 @@ def check_ends(low: Any, high: Any, column: str, role: str) -> None:
     largest = max(abs(low), abs(high))
     if 0 < largest < SMALLEST:
         raise DataError(
-            f"column {column!r}: the largest {role} is {largest:g}; squares of such numbers vanish in a float. Rescale "
-            "the column."
+            f"column {column!r}: the largest {role} is {largest:g}, and its square would underflow. Rescale the column."
         )
     if role == "reward" and 0 < high - low <= ROUNDING * largest:
         raise DataError(
-            f"column {column!r}: rewards lie between {low!r} and {high!r}, which differ only in the last digits that a "
-            "float keeps. Subtract their common part before logging them as numbers."
+            f"column {column!r}: all rewards are between {low!r} and {high!r}, which differ only in the last digits of "
+            "a float. Subtract a constant from the rewards first."
         )
     if role == "weight" and high == 0:
-        raise DataError(f"column {column!r}: every weight is 0, so nothing would be counted.")
+        raise DataError(f"column {column!r}: every weight is 0, so no row would count.")
 
 
 def logged_propensity(values: Array | None, action: Ints, column: str) -> tuple[Floats | None, Floats | None]:
@@ -285,7 +300,9 @@ def eligible_from_lists(lists: Sequence[Any], actions: Sequence[Any], column: st
     """(n, K) mask from one list of eligible labels per row."""
     position = {label: i for i, label in enumerate(actions)}
     mask = np.zeros((len(lists), len(actions)), dtype=bool)
-    for row, labels in enumerate(lists):
+    numbers = row_numbers(len(lists))
+    for place, labels in enumerate(lists):
+        row = place if numbers is None else numbers[place]
         if isinstance(labels, str | bytes) or not hasattr(labels, "__iter__"):
             raise DataError(
                 f"column {column!r}: row {row} is {labels!r}, not a list of eligible actions. Give every "
@@ -298,7 +315,7 @@ def eligible_from_lists(lists: Sequence[Any], actions: Sequence[Any], column: st
                     f"column {column!r}: row {row} lists action {label!r}, which is not among the "
                     "log's actions. Name all actions with `actions=`."
                 )
-            mask[row, code] = True
+            mask[place, code] = True
     return mask
 
 
@@ -314,7 +331,7 @@ def eligible_mask(eligible: Any, n: int, actions: Sequence[Any]) -> Bools:
             )
         return mask.astype(bool)
     if len(eligible) != n:
-        raise DataError(f"'eligible' has {len(eligible):,} rows, the actions have {n:,}.")
+        raise DataError(f"'eligible' has {len(eligible):,} rows, but there are {n:,} actions.")
     for row, labels in enumerate(eligible):
         if len(set(labels)) < len(labels):  # zeros and ones meant as a mask would pass for labels
             raise DataError(f"'eligible': row {row} lists an action twice. Give labels, or a mask of booleans.")
@@ -333,6 +350,6 @@ def logged_is_eligible(mask: Bools, action: Ints, column: str) -> Bools:
     if bad.any():
         raise DataError(
             f"column {column!r}: the logged action is not among the eligible ones in {first_rows(bad)}. "
-            "What was taken could be taken; repair the lists or drop these rows."
+            "A logged action must have been eligible; repair the lists or drop these rows."
         )
     return mask

@@ -90,7 +90,12 @@ def _without_flags(lengths: Ints, limit: int | None) -> Ending:
         return Ending(limit, False, lengths < limit, limit if longest > limit else None)
     if has_time_limit(lengths):
         return Ending(longest, False, lengths < longest)
-    return Ending(longest, True, np.ones(len(lengths), dtype=bool))
+    note = (
+        "no end flags were given: every episode is assumed to have ended on its own, and the value is of whole "
+        f"episodes, however long. If there is a time limit, pass horizon= (the longest has {longest:,} steps); else "
+        "terminated="
+    )
+    return Ending(longest, True, np.ones(len(lengths), dtype=bool), note=note)
 
 
 def has_time_limit(lengths: Ints) -> bool:
@@ -146,9 +151,9 @@ def _treated(ending: Ending, lengths: Ints, missing: Bools, treatment: str) -> E
     if treatment == "raise":
         raise NotIdentifiedError(
             f"{count:,} of {n:,} episodes end before the horizon of {ending.horizon} steps without having "
-            f"terminated (first: episode {int(missing.argmax())}): their later rewards are missing, and the value "
-            "up to the horizon is not identified without a model of them. Use truncated='bootstrap' to let the "
-            f"value model stand in for what follows, truncated='cut' to evaluate the first {shortest} steps, which "
+            f"terminated (first: episode {int(missing.argmax())}). Their later rewards are missing, so the value "
+            "up to the horizon cannot be estimated without a model of them. Use truncated='bootstrap' to fill in later "
+            f"rewards with the value model, truncated='cut' to evaluate only the first {shortest} steps, which "
             "every episode has, or truncated='end' to count missing rewards as 0."
         )
     if treatment == "cut":
@@ -157,7 +162,7 @@ def _treated(ending: Ending, lengths: Ints, missing: Bools, treatment: str) -> E
     if treatment == "end":
         note = f"rewards after the truncation of {count:,} episodes are counted as 0"
         return replace(ending, ended=ending.ended | missing, note=note)
-    note = f"{count:,} truncated episodes are bootstrapped: the value model stands in for what follows their last state"
+    note = f"{count:,} truncated episodes are bootstrapped: the value model predicts the rewards after their last state"
     return replace(ending, note=note)
 
 

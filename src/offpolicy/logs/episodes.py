@@ -70,17 +70,17 @@ class Shape:
         episodes = [np.asarray(v) for v in values]
         found = np.array([len(e) if e.ndim else -1 for e in episodes], dtype=np.int64)
         if len(found) != len(self.lengths):
-            raise DataError(f"{role!r} lists {len(found):,} episodes, the actions list {len(self.lengths):,}.")
+            raise DataError(f"{role!r} lists {len(found):,} episodes, but the actions list {len(self.lengths):,}.")
         wrong = found != self.lengths
         if wrong.any():
             i = int(wrong.argmax())
             extra = (
-                " Leave the state after the last action out."
+                " Leave out the state after the last action."
                 if bool((found == self.lengths + 1).all()) and role == "states"
                 else ""
             )
             raise DataError(
-                f"{role!r}: episode {i} has {found[i]} steps where its actions have {self.lengths[i]}.{extra}"
+                f"{role!r}: episode {i} has {found[i]} steps, but its actions have {self.lengths[i]}.{extra}"
             )
         return np.concatenate(episodes) if episodes else np.empty(0)
 
@@ -132,7 +132,7 @@ def _padded_shape(array: Array, lengths: Any) -> Shape:
 
 def _listed(actions: Any, lengths: Any) -> Shape:
     if lengths is not None:
-        raise DataError("lengths= is for arrays; a list of episodes says how long each is.")
+        raise DataError("lengths= is for arrays. A list of episodes does not need it; leave it out.")
     episodes = [np.asarray(a) for a in actions]
     for i, episode in enumerate(episodes):
         if episode.ndim != 1:
@@ -154,7 +154,7 @@ def _lengths(lengths: Any) -> Ints:
     if empty.any():
         raise DataError(
             f"lengths=: {first_rows(empty, array)} are below 1. An episode has at least one step; "
-            "leave out episodes in which nothing was decided."
+            "leave out episodes without decisions."
         )
     return array.astype(np.int64)
 
@@ -171,7 +171,7 @@ def order_of(
     if bad.any():
         raise DataError(
             f"column {step_name!r}: {first_rows(bad, step)} are not whole numbers. The {step_word} is the "
-            f"place of a decision in its {unit_word}: 0, 1, 2, …"
+            f"position of a decision in its {unit_word}: 0, 1, 2, …"
         )
     order = np.lexsort((step, episode))
     ordered, number = episode[order], step[order]
@@ -185,16 +185,16 @@ def order_of(
             i = int(wrong.argmax())
             raise DataError(
                 f"column {step_name!r}: {step_word} {number[i]:g} of the {unit_word} in row {order[i]} "
-                f"{what} ({int(wrong.sum()):,} in all). {remedy}"
+                f"{what} ({int(wrong.sum()):,} in total). {remedy}"
             )
     first = np.concatenate([[True], ~same])
     late = first & (number != number.min())
     if late.any():
         i = int(late.argmax())
         raise DataError(
-            f"column {step_name!r}: the {unit_word} in row {order[i]} starts at {step_word} {number[i]:g}, others "
-            f"start at {number.min():g} ({int(late.sum()):,} start late). {an(unit_word).capitalize()} whose "
-            f"beginning is missing cannot be weighted; drop it, or renumber {step_name!r} from 0 in each "
+            f"column {step_name!r}: the {unit_word} in row {order[i]} starts at {step_word} {number[i]:g}, but others "
+            f"start at {number.min():g} ({int(late.sum()):,} start late). {an(unit_word).capitalize()} without "
+            f"its beginning cannot be weighted; drop it, or renumber {step_name!r} from 0 in each "
             f"{episode_name!r}."
         )
     return np.asarray(order, dtype=np.int64)
@@ -236,8 +236,8 @@ def refuse_padding(actions: Any) -> None:
         first = int(padded.any(axis=1).argmax())
         raise DataError(
             f"'actions' is -1 at the end of {int(padded.any(axis=1).sum()):,} episodes (first: episode {first}), which "
-            "looks like padding. Give the steps of each episode with lengths=, or, if -1 is an action, name all with "
-            "labels=."
+            "looks like padding. Give the length of each episode with lengths=. If -1 is an action, name all actions "
+            "with labels=."
         )
 
 

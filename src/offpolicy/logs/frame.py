@@ -65,7 +65,7 @@ class Columns:
 
     def subset(self, names: Sequence[str]) -> Any:
         """Native frame with only these columns, in this order."""
-        return self._frame.select(*names).to_native()
+        return self._frame[list(names)].to_native()  # polars would take select('*') for every column
 
     def separate(self) -> Any:
         """The frame as another object: a change of either does not reach the other."""
@@ -86,7 +86,7 @@ class Columns:
         series = self._frame[name]
         nw = _narwhals()
         if isinstance(series.dtype, nw.Categorical | nw.Enum | nw.String):
-            return _objects(series.to_list())
+            return _texts(series)
         if series.dtype == nw.Boolean and not series.is_null().any():
             return np.asarray(series.to_numpy(), dtype=bool)
         array = np.asarray(series.to_numpy())
@@ -111,6 +111,17 @@ class Columns:
             return to_float(self.values(name), name, role)
 
 
+def _texts(series: Any) -> Array:
+    """Texts of a column as Python objects, one for all rows that hold the same: most columns hold few."""
+    native = series.to_native()
+    # Objects of a pandas frame are there already, and what is missing may be written in several ways.
+    if not hasattr(native, "factorize") or native.dtype == object:
+        return _objects(series.to_list())
+    codes, distinct = native.factorize()
+    missing = np.flatnonzero(codes < 0)[:1]
+    return np.asarray(_objects([*distinct.tolist(), *native.iloc[missing].tolist()])[codes])
+
+
 def _objects(values: list[Any]) -> Array:
     array = np.empty(len(values), dtype=object)
     array[:] = values
@@ -127,7 +138,7 @@ def exact_in_float(values: Floats, column: str, role: str) -> None:
     if large.any():
         raise DataError(
             f"column {column!r}: {first_rows(large, values)} are integers beyond 2^53, which float64 rounds. "
-            f"The {role} is a number to compute with; scale it. Ids belong in id= or cluster=."
+            f"The {role} is used in arithmetic; rescale it. Ids belong in id= or cluster=."
         )
 
 
@@ -135,7 +146,7 @@ def to_float(values: Array, column: str, role: str) -> Floats:
     """Numbers held as objects become float64; anything else raises, naming the first bad row."""
     if values.dtype.kind in "mM":  # nanoseconds would pass for numbers
         raise DataError(
-            f"column {column!r} holds dates or durations (first: row 0 = {values[0]!s}), not numbers. "
+            f"column {column!r} contains dates or durations (first: row 0 = {values[0]!s}), not numbers. "
             f"The {role} must be numeric; convert the column before building the log."
         )
     out = np.full(len(values), np.nan)
@@ -155,7 +166,7 @@ def to_float(values: Array, column: str, role: str) -> Floats:
     if text.any():
         raise DataError(
             f"column {column!r}: {first_rows(text, values)} are numbers written as text. "
-            f"Convert the column to a numeric type first: it will not be guessed."
+            f"Convert the column to a numeric type first; offpolicy does not guess."
         )
     return out
 

@@ -28,9 +28,9 @@ def check_given(arguments: Mapping[str, Any]) -> Any:
     >>> import pandas as pd
     >>> check_given({"action": pd.Series([0, 1]), "reward": pd.Series([1, 0], index=[1, 0])})
     Traceback (most recent call last):
-    offpolicy.errors.DataError: 'reward' has another index than 'action' (first: row 0 is labelled 1 in
-    one and 0 in the other). Rows are matched by position, which would pair the wrong ones: align them with
-    .reindex, or pass .to_numpy() if they do match.
+    offpolicy.errors.DataError: 'reward' and 'action' have different indexes (first: row 0 is labeled 1 in
+    one and 0 in the other). Rows are matched by position, which would pair the wrong rows. Align them with
+    .reindex, or pass .to_numpy() if the positions do match.
     """
     labels, first = None, ""
     for name, values in arguments.items():
@@ -41,7 +41,7 @@ def check_given(arguments: Mapping[str, Any]) -> Any:
         if labels is None:
             labels, first = theirs, name
         elif not theirs.equals(labels):
-            raise DataError(f"{name!r} has another index than {first!r}{differing(theirs, labels)}")
+            raise DataError(f"{name!r} and {first!r} have different indexes{differing(theirs, labels)}")
     return labels
 
 
@@ -71,10 +71,10 @@ def differing(mine: Any, theirs: Any) -> str:
     if len(mine) == len(theirs):
         unequal = np.asarray([a != b for a, b in zip(mine, theirs, strict=True)], dtype=bool)
         row = int(unequal.argmax())
-        where = f" (first: row {row} is labelled {plain(mine[row])!r} in one and {plain(theirs[row])!r} in the other)"
+        where = f" (first: row {row} is labeled {plain(mine[row])!r} in one and {plain(theirs[row])!r} in the other)"
     return (
-        f"{where}. Rows are matched by position, which would pair the wrong ones: align them with .reindex, "
-        "or pass .to_numpy() if they do match."
+        f"{where}. Rows are matched by position, which would pair the wrong rows. Align them with .reindex, "
+        "or pass .to_numpy() if the positions do match."
     )
 
 
@@ -83,7 +83,7 @@ def refuse_other_rows(answer: Any, given: Any, who: str, kind: type[OffPolicyErr
     mine, theirs = row_labels(answer), row_labels(given)
     fresh = mine is not None and mine.equals(type(mine)(range(len(mine))))
     if mine is not None and theirs is not None and not fresh and not mine.equals(theirs):
-        raise kind(f"{who}: its answer has another index than the context{differing(mine, theirs)}")
+        raise kind(f"{who}: its answer and the context have different indexes{differing(mine, theirs)}")
 
 
 def plain_numbers(values: Any, what: str, kind: type[OffPolicyError], largest: float = LARGEST) -> Floats:
@@ -106,15 +106,17 @@ def plain_numbers(values: Any, what: str, kind: type[OffPolicyError], largest: f
     if large.any() and np.isfinite(numbers[large]).all():
         rows = np.atleast_1d(large).reshape(len(np.atleast_1d(large)), -1).any(axis=1)
         raise kind(
-            f"{what}: {first_rows(np.asarray(rows))} are beyond {largest:g} in size, whose squares leave the range of "
-            "a float."
+            f"{what}: {first_rows(np.asarray(rows))} are larger than {largest:g}, and their squares would overflow."
         )
     return numbers
 
 
 def own_copy(values: Any) -> Array:
     """An array that shares nothing with what it was made from."""
-    return np.array(detached(values), copy=True)
+    try:
+        return np.array(detached(values), copy=True)
+    except ValueError as error:
+        raise DataError("rows differ in shape. Give every row as many numbers, or a table to from_frame.") from error
 
 
 def unit_numbers(values: Any) -> Ints:
@@ -170,7 +172,7 @@ def order_of_ids(values: Array, column: str) -> Ints:
         repeated = np.zeros(len(order), dtype=bool)
         repeated[order[same]] = True
         raise DataError(
-            f"column {column!r}: {first_rows(repeated, values)} repeat the id of another row. An id tells "
-            "rows apart: remove repeated rows, or name what groups rows with cluster=."
+            f"column {column!r}: {first_rows(repeated, values)} repeat the id of another row. An id must be "
+            "unique: remove repeated rows, or name the column that groups rows with cluster=."
         )
     return np.asarray(order, dtype=np.int64)

@@ -24,7 +24,7 @@ WORDS = {
     "independent": "a slot's reward depends on its own item alone",
     "cascade": "a slot's reward depends on its own item and those above",
     "full": "rewards depend on all items of the slate",
-    "additive": "the slate's reward is a sum of what each item adds at its slot",
+    "additive": "the slate's reward is the sum of the contributions of its items",
 }
 
 
@@ -46,7 +46,7 @@ class Interaction:
     @property
     def says(self) -> str:
         """The assumption, in words."""
-        return WORDS.get(self.name, "a slot's reward depends on the items of the slots that a mask names")
+        return WORDS.get(self.name, "a slot's reward depends on the items of the slots in its mask")
 
     @property
     def due(self) -> Ints | None:
@@ -114,7 +114,7 @@ class Interaction:
         alone = ~np.diag(mask)
         if alone.any():
             raise UsageError(
-                f"interaction=: by the mask the reward of slot {int(alone.argmax())} does not depend on its own item. "
+                f"interaction=: in the mask, the reward of slot {int(alone.argmax())} does not depend on its own item. "
                 "Set the diagonal to True."
             )
         return cls("mask", mask)
@@ -187,7 +187,7 @@ def check_paid(chosen: Interaction, reward_of: str) -> None:
     """What is paid (``reward_of`` a slot, or the slate) goes with the interaction."""
     if reward_of == "slate" and chosen.name not in {"additive", "full"}:
         raise UsageError(
-            f"reward_of='slate' does not say what a slot earned, which interaction={chosen.name!r} needs. Use "
+            f"interaction={chosen.name!r} needs the reward of each slot, which reward_of='slate' does not have. Use "
             "'additive' or 'full'."
         )
     if reward_of != "slate" and chosen.name == "additive":
@@ -215,7 +215,7 @@ def one_reward(values: Array, unit: Ints, first: Ints, column: str) -> None:
     differs = values != values[first][unit]
     if differs.any():
         raise DataError(
-            f"column {column!r}: the reward of a slate changes inside it in {first_rows(differs, values)} (rows in "
-            "order of slate and position). Give every row the slate's reward, or give rewards of slots and another "
-            "interaction=."
+            f"column {column!r}: the reward changes within a slate in {first_rows(differs, values)} (rows in "
+            "order of slate and position). Give every row of a slate the same reward, or give rewards of slots and "
+            "another interaction=."
         )

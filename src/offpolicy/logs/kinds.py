@@ -1,12 +1,14 @@
-"""The protocols of kinds: what an action is (`ActionSpace`) and what a unit is (`UnitKind`), and the table of both.
+"""The protocols of kinds: what an action is (`ActionSpace`), a unit (`UnitKind`), a weight (`Ratio`); and their table.
 
-A log holds one of each, as ``log.space`` and ``log.unit_kind``, and whoever would ask which kind it has calls them
-instead. The kinds themselves stand in `offpolicy.kinds`, one file each, to the right of all that they hand over;
-`KINDS` says where. An action space of your own is given as ``actions=``, a unit of your own as ``episode=``.
+A log holds its space and its kind of unit, as ``log.space`` and ``log.unit_kind``, and a question its ratio; whoever
+would ask which kind it has calls them instead. The kinds themselves stand in `offpolicy.kinds`, one file each, to the
+right of all that they hand over; `KINDS` says where. An action space of your own is given as ``actions=``, a unit as
+``episode=``, a ratio as ``ratio=``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, get_args, runtime_checkable
@@ -25,13 +27,16 @@ if TYPE_CHECKING:
 
 ActionKind: TypeAlias = Literal["discrete", "continuous"]
 
-#: Where each kind stands: a class of action spaces by ``action_kind=``, an object by ``log.kind``.
+#: Where each kind stands: a class of action spaces by ``action_kind=``, an object by ``log.kind`` or ``ratio=``.
 KINDS: dict[str, Any] = {
     "discrete": "offpolicy.kinds.labels:Labels",
     "continuous": "offpolicy.kinds.numbers:Numbers",
     "bandit": "offpolicy.kinds.single:SINGLE",
     "trajectories": "offpolicy.kinds.episodes:EPISODES",
     "slates": "offpolicy.kinds.slots:SLOTS",
+    "exact": "offpolicy.kinds.exact:EXACT",
+    "auto": "offpolicy.kinds.cells:AUTO",
+    "marginal": "offpolicy.kinds.marginal:Marginal",
 }
 
 
@@ -203,9 +208,78 @@ class UnitKind(Protocol):
         """The model of q where none is asked for; None where that is the reward model's business."""
         ...
 
+    def folds(self, log: Log) -> int:
+        """How many folds to use when their number is not asked for."""
+        ...
+
     def behavior_model(self, log: Log, spec: Any) -> Any:
         """The model of π_b where "auto", "shares" or none is asked for; None: that of single decisions."""
         ...
+
+
+class Ratio:
+    """What is weighted. The library's own are the files `exact`, `cells`, `kernel` and `marginal` of `offpolicy.kinds`.
+
+    What a ratio does not say itself is what the ratio of the logged actions does.
+    """
+
+    @property
+    def asked(self) -> Any:
+        """What ``ratio=`` says to ask for it."""
+        return self
+
+    @property
+    def key(self) -> Any:
+        """What columns depend on; None where they are those of the logged actions."""
+        return self
+
+    @property
+    def marginal(self) -> Any:
+        """Ratios of state-action marginals, or their model; None where the library fits them if need be."""
+        return None
+
+    def cells(self, log: Log | Scan) -> Any:
+        """Cells of actions that share a weight, before any model is fitted; None: each action has its own.
+
+        Raises UsageError for a log that the ratio is not for.
+        """
+        return None
+
+    def smoothed(self, policies: dict[str, Any], trials: Any) -> dict[str, Any]:
+        """Policies as the ratio can weigh them; `offpolicy.trust.check.Trials` tries some on the log."""
+        return policies
+
+    def decided(self, targets: Mapping[str, Any], trials: Any) -> tuple[Ratio, str]:
+        """The ratio that the log decides for, and why; itself where there is nothing to decide."""
+        return self, ""
+
+    def settings(self, policies: Mapping[str, Any]) -> dict[str, Any]:
+        """What the settings of a result say besides its name."""
+        return {}
+
+
+def ratio_of(asked: Any, log: Log | Scan) -> Ratio:
+    """The ratio that ``ratio=`` stands for on a log."""
+    asked = log.space.ratio(asked)
+    if isinstance(asked, Ratio):
+        return asked
+    made: Ratio
+    if isinstance(asked, str) and asked in {"exact", "auto"}:
+        made = kind_called(asked)
+        return made
+    if is_marginal(asked):
+        made = kind_called("marginal")(asked)
+        return made
+    if isinstance(asked, type):
+        raise UsageError(f"ratio= is the class {asked.__name__}. Give an instance: {asked.__name__}(…).")
+    raise UsageError(
+        f"ratio= must be 'exact', 'auto', op.CoarseRatio([…]) or op.KernelRatio(…). Got {asked!r} instead."
+    )
+
+
+def is_marginal(asked: Any) -> bool:
+    """Whether ``ratio=`` speaks of ratios of state-action marginals."""
+    return isinstance(asked, np.ndarray | list | tuple | MappingABC) or hasattr(asked, "fit_ratio")
 
 
 def own_kind(given: str | UnitKind) -> tuple[str, UnitKind | None]:
@@ -213,7 +287,7 @@ def own_kind(given: str | UnitKind) -> tuple[str, UnitKind | None]:
     if isinstance(given, str):
         return given, None
     if not isinstance(given, UnitKind) or given.column is None:
-        raise UsageError(f"the column of units must be named, or a kind of unit that names it. Got {given!r} instead.")
+        raise UsageError(f"name the column of units, or give a kind of unit that names it. Got {given!r} instead.")
     return given.column, given
 
 

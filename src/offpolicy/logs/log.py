@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,11 +19,8 @@ if TYPE_CHECKING:
 DETAIL = "detail: "
 
 
-class Log(Protocol):
-    """Logged decisions, in memory or in blocks: what every room may ask of them.
-
-    `BanditLog`, `Trajectories` and `Slates` are logs. Columns of decisions have S entries, columns of units n.
-    """
+class Described(Protocol):
+    """What a log says of itself, whether it is in memory, in blocks or behind an engine."""
 
     @property
     def kind(self) -> str:
@@ -57,6 +55,24 @@ class Log(Protocol):
         """Units that the log stands for."""
 
     @property
+    def actions(self) -> tuple[Label, ...]:
+        """The K actions; none where actions are numbers."""
+
+    @property
+    def has_propensity(self) -> bool:
+        """Whether the probability of the logged action is known."""
+
+    def with_reward(self, name: str) -> Self:
+        """The same log with another of its metrics as the reward."""
+
+    def up_to(self, steps: int) -> Any:
+        """The same log for the value of up to ``steps`` decisions of a unit."""
+
+
+class OfDecisions(Protocol):
+    """Columns of the S decisions of a log."""
+
+    @property
     def rows(self) -> int:
         """Decisions held."""
 
@@ -69,16 +85,20 @@ class Log(Protocol):
         """What was known before each decision."""
 
     @property
-    def actions(self) -> tuple[Label, ...]:
-        """The K actions; none where actions are numbers."""
-
-    @property
     def action(self) -> Any:
         """(S,) codes of the logged actions, or the numbers."""
 
     @property
     def reward(self) -> Floats:
         """(S,) what the actions earned."""
+
+    @property
+    def further(self) -> Mapping[str, Floats]:
+        """Other rewards of the same decisions."""
+
+    @property
+    def metrics(self) -> dict[str, Floats]:
+        """Every reward by its name, the one that ``reward`` holds first."""
 
     @property
     def propensity(self) -> Any:
@@ -91,6 +111,34 @@ class Log(Protocol):
     @property
     def eligible(self) -> Any:
         """(S, K) actions that could be taken; None: all could."""
+
+    @property
+    def row_order(self) -> Ints | None:
+        """Row of the frame that each decision came from, where they were sorted."""
+
+    @property
+    def source(self) -> Any:
+        """The frame that the log was built from."""
+
+    @property
+    def action_range(self) -> Any:
+        """(low, high) of actions that are numbers; None where they are labels."""
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether states are ids: a table of distinct states and an index into it."""
+
+    @property
+    def bootstrapped(self) -> Ints:
+        """Rows after which rewards are missing."""
+
+
+class OfUnits(Protocol):
+    """Columns of the n units of a log."""
+
+    @property
+    def units(self) -> Ints:
+        """(n,) numbers from which folds follow."""
 
     @property
     def batch(self) -> Ints:
@@ -117,6 +165,18 @@ class Log(Protocol):
         """(n,) weight in means: count × analysis weight."""
 
     @property
+    def fold(self) -> Any:
+        """(R, n) fold labels that the log carries."""
+
+    @property
+    def half(self) -> Any:
+        """(R, n) scored halves that the log carries."""
+
+    @property
+    def ended(self) -> Bools:
+        """(n,) units that are over with their last decision."""
+
+    @property
     def is_counted(self) -> bool:
         """Whether the log says how many rows each stands for."""
 
@@ -132,21 +192,12 @@ class Log(Protocol):
     def has_batches(self) -> bool:
         """Whether the log says which batch a unit is of."""
 
-    @property
-    def fold(self) -> Any:
-        """(R, n) fold labels that the log carries."""
 
-    @property
-    def half(self) -> Any:
-        """(R, n) scored halves that the log carries."""
+class Log(Described, OfDecisions, OfUnits, Protocol):
+    """Logged decisions, in memory or in blocks: what every room may ask of them.
 
-    @property
-    def units(self) -> Ints:
-        """(n,) numbers from which folds follow."""
-
-    @property
-    def source(self) -> Any:
-        """The frame that the log was built from."""
+    `BanditLog`, `Trajectories` and `Slates` are logs.
+    """
 
     @property
     def names(self) -> Names:
@@ -161,30 +212,6 @@ class Log(Protocol):
         """Where the log was read, and how."""
 
     @property
-    def row_order(self) -> Ints | None:
-        """Row of the frame that each decision came from, where they were sorted."""
-
-    @property
-    def further(self) -> Mapping[str, Floats]:
-        """Other rewards of the same decisions."""
-
-    @property
-    def metrics(self) -> dict[str, Floats]:
-        """Every reward by its name, the one that ``reward`` holds first."""
-
-    @property
-    def has_propensity(self) -> bool:
-        """Whether the probability of the logged action is known."""
-
-    @property
-    def action_range(self) -> Any:
-        """(low, high) of actions that are numbers; None where they are labels."""
-
-    @property
-    def is_discrete(self) -> bool:
-        """Whether states are ids: a table of distinct states and an index into it."""
-
-    @property
     def horizon(self) -> int:
         """Decisions of a unit that its value counts (the paper's T + 1)."""
 
@@ -193,12 +220,11 @@ class Log(Protocol):
         """Whether the value is that of whole units, however long."""
 
     @property
-    def ended(self) -> Bools:
-        """(n,) units that are over with their last decision."""
+    def outcomes(self) -> Mapping[str, Any]:
+        """What is seen of rewards that are not seen in every row, by metric."""
 
-    @property
-    def bootstrapped(self) -> Ints:
-        """Rows after which rewards are missing."""
+    def with_rewards(self, rewards: Mapping[str, Floats]) -> Self:
+        """The same log with other numbers for some of its metrics."""
 
     @property
     def undecided(self) -> bool:
@@ -206,12 +232,6 @@ class Log(Protocol):
 
     def estimand(self, discount: float = 1.0) -> str:
         """Which value estimates from this log are about."""
-
-    def up_to(self, steps: int) -> Any:
-        """The same log for the value of up to ``steps`` decisions of a unit."""
-
-    def with_reward(self, name: str) -> Self:
-        """The same log with another of its metrics as the reward."""
 
     def take(self, units: Array, /) -> Any:
         """The log of these units only."""
@@ -226,52 +246,12 @@ class Log(Protocol):
         """The log itself: it is in memory."""
 
 
-class Scan(Protocol):
+class Scan(Described, Protocol):
     """A log that stays where it is: facts about it, until `opened` makes it a log."""
-
-    @property
-    def kind(self) -> str:
-        """What a unit is."""
-
-    @property
-    def unit_kind(self) -> UnitKind:
-        """What a unit is, and what follows from it."""
-
-    @property
-    def space(self) -> ActionSpace:
-        """What an action is, and what follows from it."""
-
-    @property
-    def decides_once(self) -> bool:
-        """Whether a unit is one decision, whatever the log."""
-
-    @property
-    def leads_on(self) -> bool:
-        """Whether one decision leads to the next, as in episodes."""
-
-    @property
-    def shows_items(self) -> bool:
-        """Whether the decisions of a unit are items shown together, as in slates."""
-
-    @property
-    def in_memory(self) -> bool:
-        """False."""
-
-    @property
-    def n(self) -> int:
-        """Units."""
-
-    @property
-    def actions(self) -> tuple[Label, ...]:
-        """The K actions; none where actions are numbers."""
 
     @property
     def action_features(self) -> Any:
         """What is known of each action besides its name."""
-
-    @property
-    def has_propensity(self) -> bool:
-        """Whether the probability of the logged action is known."""
 
     @property
     def nameable(self) -> tuple[str, ...]:
@@ -285,14 +265,17 @@ class Scan(Protocol):
     def roles(self) -> Any:
         """What the columns are."""
 
-    def with_reward(self, name: str) -> Self:
-        """The same log with another of its metrics as the reward."""
-
-    def up_to(self, steps: int) -> Any:
-        """The same log for the value of up to ``steps`` decisions of a unit."""
-
     def opened(self, plan: Any, named: Any, model: Any, behavior_model: Any, /) -> Any:
         """The log in the smallest exact form that fits."""
 
     def whole(self) -> Any:
         """All of it in memory: rows, or weighted cells."""
+
+
+L = TypeVar("L", bound=Log)
+
+
+def changed(log: L, **columns: Any) -> L:
+    """The same log with other columns."""
+    made: L = replace(cast("Any", log), **columns)
+    return made

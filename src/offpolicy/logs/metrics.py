@@ -39,13 +39,23 @@ class HasMetrics:
         made: Self = changed
         return made
 
+    def with_rewards(self, rewards: Mapping[str, Floats]) -> Self:
+        """The same log with other numbers for some of its metrics."""
+        first = self.names.reward
+        further = {name: rewards.get(name, values) for name, values in self.metrics.items() if name != first}
+        changed: Any = replace(  # type: ignore[type-var]
+            self, reward=rewards.get(first, self.reward), further=further
+        )
+        made: Self = changed
+        return made
+
 
 def need_one_metric(log: HasMetrics, what: str) -> None:
     """Refuse to leave metrics out of a format that holds one."""
     if log.further:
         raise DataError(
-            f"{what} holds one reward, and this log has {len(log.metrics)}: {', '.join(log.metrics)}. Build the log "
-            "with the one to write."
+            f"{what} takes one reward, but this log has {len(log.metrics)}: {', '.join(log.metrics)}. Build the log "
+            "with the one you want to write."
         )
 
 
@@ -53,8 +63,8 @@ def check_metric(name: Any, known: Any) -> None:
     """Refuse the name of a metric that is not there."""
     if name not in known:
         raise UsageError(
-            f"no metric is called {name!r}.{did_you_mean(name, known)} Metrics: {', '.join(known)}. Several are "
-            'named when the log is built: reward=["click", "revenue"].'
+            f"no metric is called {name!r}.{did_you_mean(name, known)} Metrics: {', '.join(known)}. To have several, "
+            'name them when you build the log: reward=["click", "revenue"].'
         )
 
 
@@ -69,7 +79,7 @@ def reward_names(reward: Any) -> tuple[str, ...]:
         raise DataError(f"reward= must be a column name or a list of them. Got {reward!r} instead.")
     for name in names:
         if not isinstance(name, str):
-            raise DataError(f"reward= must hold column names (str). Got {name!r} instead.")
+            raise DataError(f"reward= must list column names (str). Got {name!r} instead.")
     _refuse_repeated(names)
     return tuple(names)
 
@@ -95,7 +105,7 @@ def named_rewards(reward: Any, metrics: Sequence[str] | None, axes: int = 1) -> 
     """
     if isinstance(reward, Mapping):
         if metrics is not None:
-            raise UsageError("metrics= names the columns of an array; a mapping has names already.")
+            raise UsageError("metrics= names the columns of an array; a mapping already has names.")
         if not reward:
             raise DataError("reward= is an empty mapping. Give {name: array}.")
         return {str(name): values for name, values in reward.items()}

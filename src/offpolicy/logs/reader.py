@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy.errors import DataError, an, first_rows
+from offpolicy.errors import DataError, an, first_rows, numbered
 from offpolicy.logs import checks, episodes
 from offpolicy.logs.frame import Columns, Context
 from offpolicy.logs.given import order_of_ids, unit_numbers
 from offpolicy.logs.kinds import Logged
+from offpolicy.logs.log import changed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from offpolicy._arrays import Array, Floats, Ints
     from offpolicy.logs.kinds import ActionSpace
+    from offpolicy.logs.log import L, Log
     from offpolicy.logs.roles import Roles
 
 LABELS = ("batch", "cluster", "fold")
@@ -101,7 +103,14 @@ def read(frame: Any, roles: Roles, *, discrete: bool | None = False, beside: tup
     roles.check(columns.names, "frame")
     order, unit, lengths = _order(columns, roles)
     source = columns.separate() if order is None else columns.rows(order)  # the caller may change theirs
-    columns = Columns(source)
+    with numbered(order):
+        made = _read(Columns(source), roles, lengths, discrete=discrete, beside=beside)
+    moved = None if order is None or bool((np.diff(order) > 0).all()) else order
+    return replace(made, parts={**made.parts, "unit": unit, "source": source, "row_order": moved})
+
+
+def _read(columns: Columns, roles: Roles, lengths: Ints, *, discrete: bool | None, beside: tuple[str, ...]) -> Rows:
+    """Columns by their roles, of rows that are in the order of units."""
     action, rewards = roles.action, roles.rewards
     space, taken = roles.space.read(
         Logged(action, lambda: columns.values(action), lambda: columns.numeric(action, "action"))
@@ -124,9 +133,6 @@ def read(frame: Any, roles: Roles, *, discrete: bool | None = False, beside: tup
         "further": {each: columns.numeric(each, "reward") for each in rewards[1:]},
         "propensity": propensity,
         "eligible": eligible,
-        "unit": unit,
-        "source": source,
-        "row_order": None if order is None or bool((np.diff(order) > 0).all()) else order,
         "names": names,
     }
     given = {role: columns.values(name) for role in LABELS if (name := getattr(roles, role)) is not None}
@@ -159,8 +165,8 @@ def _of_units(values: Array, role: str, roles: Roles, lengths: Ints) -> Array:
     if differs.any():
         unit = roles.word("unit")
         raise DataError(
-            f"column {getattr(roles, role)!r}: the {role} changes inside {an(unit)} in {first_rows(differs)} "
-            f"(rows in order of {unit} and {roles.word('step')}). It belongs to the whole {unit}."
+            f"column {getattr(roles, role)!r}: the {role} changes within {an(unit)} in {first_rows(differs)}. It "
+            f"must be the same in the whole {unit}."
         )
     return np.asarray(values[first])
 
@@ -184,7 +190,7 @@ def _contexts(columns: Columns, names: list[str], *, discrete: bool | None) -> C
     return Context.from_frame(table.native(first), index.reshape(-1).astype(np.int64))
 
 
-def settled(log: Any, given: Mapping[str, Array], called: Any = None, *, unseen: Collection[str] = ()) -> Any:
+def settled(log: L, given: Mapping[str, Array], called: Any = None, *, unseen: Collection[str] = ()) -> L:
     """Check every column of a log, and put in its columns of units.
 
     Parameters
@@ -197,7 +203,11 @@ def settled(log: Any, given: Mapping[str, Array], called: Any = None, *, unseen:
         Rewards that are not seen in every row, which their outcome checks.
     """
     _check_lengths(log, given)
+    with numbered(log.row_order):
+        return _settled(log, given, called, unseen)
 
+
+def _settled(log: L, given: Mapping[str, Array], called: Any, unseen: Collection[str]) -> L:
     def name(role: str) -> str:
         return getattr(called, role, None) or role
 
@@ -219,12 +229,13 @@ def settled(log: Any, given: Mapping[str, Array], called: Any = None, *, unseen:
         columns["fold"] = columns["fold"][None, :]
     if "keep_probability" in columns:
         columns["weight"] = columns.get("weight", 1.0) * (1.0 / columns.pop("keep_probability"))
-    return replace(log, propensity=propensity, distribution=whole, **columns)
+    return changed(log, propensity=propensity, distribution=whole, **columns)
 
 
-def _check_lengths(log: Any, given: Mapping[str, Array]) -> None:
+def _check_lengths(log: Log, given: Mapping[str, Array]) -> None:
     """Every column has one entry per decision, or per unit."""
-    n, rows = log.layout.n_units, {"context": log.context, **log.metrics}
+    n = log.layout.n_units
+    rows: dict[str, Any] = {"context": log.context, **log.metrics}
     rows |= {} if log.propensity is None else {"propensity": log.propensity}
     checks.same_length(log.rows, {name: len(values) for name, values in rows.items()})
     for role, values in given.items():
@@ -241,4 +252,8 @@ def measured(values: Mapping[str, Any]) -> dict[str, Floats]:
 
 def labelled(values: Mapping[str, Any]) -> dict[str, Array]:
     """Arrays of labels that were given, by their roles."""
-    return {role: np.asarray(x) for role, x in values.items() if x is not None}
+    arrays = {role: np.asarray(x) for role, x in values.items() if x is not None}
+    for role, array in arrays.items():
+        if array.ndim != 1:
+            raise DataError(f"{role!r} must be one label per row. Got shape {array.shape}.")
+    return arrays

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from offpolicy.errors import DataError, UsageError, did_you_mean
 from offpolicy.logs.kinds import own_kind, space_of
@@ -88,6 +88,34 @@ def can_share(one: str, other: str) -> bool:
     if "seen" in sorts:
         return True  # what an outcome may not be is said where contexts are checked
     return sorts == {"key"} and {one, other} not in _ORDERED
+
+
+class UnitRoles(TypedDict, total=False):
+    """Columns that units of every kind may have."""
+
+    cluster: str | None
+    weight: str | None
+    fold: str | None
+
+
+class StepRoles(UnitRoles, total=False):
+    """Columns that episodes may have besides."""
+
+    eligible: str | None
+
+
+class RowRoles(StepRoles, total=False):
+    """Columns that single decisions may have besides."""
+
+    batch: str | None
+    keep_probability: str | None
+    id: str | None
+
+
+class CountedRoles(RowRoles, total=False):
+    """The same of rows that may stand for several."""
+
+    count: str | None
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ calls IIPS (independent), RIPS (cascade) or SIPS (full), and DML is cascade-DR.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 
-from offpolicy._arguments import checks_arguments
-from offpolicy._arrays import read_only
+from offpolicy._arguments import checks_arguments, takes
+from offpolicy._arrays import picked, read_only
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, UsageError, check_choice, check_count
 from offpolicy.logs.columns import NOT_GIVEN
@@ -29,12 +29,13 @@ from offpolicy.logs.interaction import (
 )
 from offpolicy.logs.kinds import space_of
 from offpolicy.logs.layout import Layout
+from offpolicy.logs.outcome import with_outcomes
 from offpolicy.logs.reader import read, settled
-from offpolicy.logs.roles import SLATES, Roles
+from offpolicy.logs.roles import SLATES, Roles, UnitRoles
 from offpolicy.logs.steps import Steps, elsewhere, some_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.actions import Label
@@ -100,10 +101,11 @@ class Slates(Steps):
         known = "logged" if self.propensity is not None else "unknown"
         items = "distinct items" if self.distinct else "items"
         earned = self.layout.sum(self.reward) + self.layout.surplus(self.reward)
+        mean = f"{float(np.average(earned, weights=self.weight)):.6g}" if not self.outcomes else "seen in part"
         return (
             f"Slates({self.n:,} slates, {self.rows:,} slots, at most {self.horizon} each, {len(self.actions)} {items}, "
             f"{UNDECIDED if self.undecided else self.interaction.name}, mean reward "
-            f"{float(np.average(earned, weights=self.weight)):.6g}, propensities {known})"
+            f"{mean}, propensities {known})"
         )
 
     def estimand(self, discount: float = 1.0) -> str:
@@ -137,7 +139,7 @@ class Slates(Steps):
     def up_to(self, steps: int) -> Slates:
         """Refused: the value of the first slots is that of a log in which the others earn nothing."""
         raise UsageError(
-            f"horizon={steps!r} is for episodes. For the value of the first slots of a slate set the rewards of the "
+            f"horizon={steps!r} is for episodes. To value only the first slots of a slate, set the rewards of the "
             "others to 0."
         )
 
@@ -148,7 +150,7 @@ class Slates(Steps):
             Steps._pick(whole, units, rows, layout),  # noqa: SLF001
             slot_reward=self.slot_reward[rows],
             bare=some_rows(self.bare, rows),
-            allowed=None if self.allowed is None else self.allowed[rows],
+            allowed=picked(self.allowed, rows),
         )
         return made.assuming(self.interaction) if streamed else made
 
@@ -169,6 +171,12 @@ class Slates(Steps):
         if changed is self:
             return self
         bare = replace(changed, slot_reward=changed.reward)
+        return replace(bare, **bare._paid(self.interaction))  # noqa: SLF001
+
+    def with_rewards(self, rewards: Mapping[str, Floats]) -> Slates:
+        """The same slates with other numbers for some of their metrics, paid where the interaction says."""
+        changed = super().with_rewards(rewards)
+        bare = replace(changed, slot_reward=rewards.get(self.names.reward, self.slot_reward))
         return replace(bare, **bare._paid(self.interaction))  # noqa: SLF001
 
     def assuming(self, interaction: Any) -> Slates:
@@ -241,7 +249,7 @@ class Slates(Steps):
         name = f"{self.names.action}_{self.positions[slot]}"
         if name in (self.bare.names or ()):
             raise UsageError(
-                f"the context has a column {name!r}, which is the name for the item at position "
+                f"the context has a column {name!r}, a name reserved for the item at position "
                 f"{self.positions[slot]}. Rename it."
             )
         return name
@@ -267,6 +275,7 @@ class Slates(Steps):
 
     @classmethod
     @checks_arguments
+    @takes(UnitRoles)
     def from_frame(
         cls,
         frame: Any,
@@ -281,11 +290,10 @@ class Slates(Steps):
         reward_of: str | None = None,
         candidates: str | None = None,
         distinct: bool | None = None,
-        cluster: str | None = None,
-        weight: str | None = None,
-        fold: str | None = None,
         actions: Sequence[Label] | None = None,
         slots: int | None = None,
+        outcome: Any = None,
+        **columns: Unpack[UnitRoles],
     ) -> Slates:
         """Build a log from a pandas, polars or pyarrow table with one row per slot; slates may differ in length.
 
@@ -323,6 +331,8 @@ class Slates(Steps):
             All items, also those never shown.
         slots : int, optional
             Most slots that a slate can have, where these rows are a part of a log with longer ones. Default: of these.
+        outcome : `Labeled`, `Delayed` or {metric: outcome}, optional
+            Why rewards of slots are missing, and how they are made whole. Default: every slot has its reward.
 
         Notes
         -----
@@ -335,42 +345,56 @@ class Slates(Steps):
         """
         if isinstance(frame, str) or hasattr(frame, "collect") or hasattr(frame, "toPandas"):
             raise DataError(
-                f"from_frame reads tables in memory, and a {type(frame).__name__} is not there yet. Scan it where it "
-                "is: offpolicy.Slates.scan(source, …)."
+                f"from_frame reads tables in memory, and a {type(frame).__name__} is not in memory. Scan it in "
+                "place: offpolicy.Slates.scan(source, …)."
             )
         roles = Roles.of(
             SLATES,
             {
                 "slate": slate, "position": position, "context": context, "action": action, "reward": reward,
-                "propensity": propensity, "candidates": candidates, "cluster": cluster, "weight": weight, "fold": fold,
+                "propensity": propensity, "candidates": candidates, **columns,
             },
             space_of(actions),
         )  # fmt: skip
-        return cls.built(frame, roles, interaction=interaction, reward_of=reward_of, distinct=distinct, slots=slots)
+        return cls.built(
+            frame, roles, interaction=interaction, reward_of=reward_of, distinct=distinct, slots=slots, outcome=outcome
+        )
 
     @classmethod
     def built(
         cls, frame: Any, roles: Roles, *, interaction: Any, reward_of: str | None, distinct: bool | None,
-        slots: int | None,
+        slots: int | None, outcome: Any = None,
     ) -> Slates:  # fmt: skip
         """The log of a table whose columns play these roles."""
         undecided = isinstance(interaction, str) and interaction == UNDECIDED
         asked = "cascade" if undecided else interaction
         kind = reward_of or ("slate" if isinstance(asked, str) and asked == "additive" else "slot")
         check_choice("reward_of", kind, "slot", "slate")
+        if outcome is not None and kind == "slate":
+            raise UsageError(
+                "outcome= is for rewards of single slots: a reward of the whole slate is one label for all its rows. "
+                "Give rewards of slots (reward_of='slot'), or make one row per slate and use BanditLog."
+            )
+        if outcome is not None and undecided:
+            raise UsageError(
+                "interaction='auto' compares rewards of slots, which outcome= says are missing in part. Name the "
+                "interaction."
+            )
         slate, position = str(roles.unit), str(roles.step)
         if position in roles.context:
-            raise UsageError(f"context= contains the position column {position!r}, which is always seen. Leave it out.")
+            raise UsageError(
+                f"context= contains the position column {position!r}, which models always see. Leave it out."
+            )
         if slate in roles.context:
             raise UsageError(
-                f"context= contains the slate column {slate!r}, which tells slates apart and nothing else."
+                f"context= contains the slate column {slate!r}, which only identifies slates. Leave it out."
             )
         rows = read(frame, roles, beside=(position,))
         lengths, parts = rows.lengths, rows.parts
         if slots is not None:
             check_count("slots=", slots)
             if slots < lengths.max():
-                raise UsageError(f"slots={slots}, and the longest slate has {lengths.max()} slots.")
+                raise UsageError(f"slots={slots}, but the longest slate has {lengths.max()} slots.")
         horizon = max(int(lengths.max()), slots or 0)
         start = int(rows.columns.numeric(position, "position").min())
         log: Slates = cls(
@@ -383,7 +407,8 @@ class Slates(Steps):
             positions=tuple(range(start, start + horizon)),
             reward_of=kind,
         )
-        log = settled(log, rows.given, roles)
+        log = with_outcomes(log, outcome, roles, rows.columns)
+        log = settled(log, rows.given, roles, unseen=log.outcomes)
         unit, layout = log.layout.unit, log.layout
         if kind == "slate":
             for name, values in log.metrics.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from offpolicy._arrays import some_of
+from offpolicy._arrays import picked, some_of
 from offpolicy._doors import door
 from offpolicy.logs.columns import NOT_GIVEN, HasRows
 from offpolicy.logs.frame import Columns, Context
@@ -92,6 +92,7 @@ class Steps(HasMetrics, HasRows, HasKinds):
     passes: Passes | None = field(default=None, repr=False)  # over contexts that are elsewhere
     own_kind: UnitKind | None = field(default=None, repr=False)  # a kind of unit that is not the library's
     chosen: Ints | None = field(default=None, repr=False)  # which units of the passes these are; None: all
+    outcomes: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of metrics seen in part
 
     half: ClassVar[None] = None
     batch_labels: ClassVar[tuple[Any, ...]] = ()
@@ -174,7 +175,7 @@ class Steps(HasMetrics, HasRows, HasKinds):
 
     def _pick(self, units: Array, rows: Ints, layout: Layout) -> Self:
         def pick(values: Any, at: Array) -> Any:
-            return None if values is None else values[at]
+            return picked(values, at)
 
         return replace(
             self,
@@ -182,6 +183,7 @@ class Steps(HasMetrics, HasRows, HasKinds):
             action=self.action[rows],
             reward=self.reward[rows],
             further={name: values[rows] for name, values in self.further.items()},
+            outcomes={name: held.take(rows) for name, held in self.outcomes.items()},
             layout=layout,
             ended=self.ended[units],
             propensity=pick(self.propensity, rows),
@@ -190,7 +192,7 @@ class Steps(HasMetrics, HasRows, HasKinds):
             weight=some_of(self.weight, units),
             count=some_of(self.count, units),
             batch=some_of(self.batch, units),
-            fold=None if self.fold is None else self.fold[:, units],
+            fold=picked(self.fold, (slice(None), units)),
             unit=self.units[units],
             source=None if self.source is None else Columns(self.source).rows(rows),
             row_order=None,
@@ -281,7 +283,7 @@ class Steps(HasMetrics, HasRows, HasKinds):
             start, stop = (int(place) for place in np.searchsorted(self.chosen, [first, first + block.n]))
             here = self._passes.coded(here.take(self.chosen[start:stop] - first))
         units = slice(start, stop)
-        fold = None if self.fold is None else self.fold[:, units]
+        fold = picked(self.fold, (slice(None), units))
         return self._shaped(replace(here, cluster=self.cluster[units], fold=fold), self.ended[units]), units
 
     def gathered(self, blocks: list[Any]) -> Self:

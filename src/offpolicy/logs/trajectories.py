@@ -7,11 +7,11 @@ padded. An episode of one step is an impression: a log in which every episode ha
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 
-from offpolicy._arguments import checks_arguments
+from offpolicy._arguments import checks_arguments, takes
 from offpolicy._visible import printable
 from offpolicy.errors import DataError, NotIdentifiedError
 from offpolicy.logs import checks, episodes
@@ -20,12 +20,13 @@ from offpolicy.logs.frame import Context
 from offpolicy.logs.given import check_given, own_copy
 from offpolicy.logs.kinds import Logged, space_of
 from offpolicy.logs.layout import Layout
+from offpolicy.logs.outcome import Given, held_outcomes
 from offpolicy.logs.reader import Names, labelled, measured, read, settled
-from offpolicy.logs.roles import EPISODES, Roles
+from offpolicy.logs.roles import EPISODES, Roles, StepRoles
 from offpolicy.logs.steps import Steps, lengths_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from offpolicy._arguments import Rows
     from offpolicy._arrays import Array, Ints
@@ -104,9 +105,9 @@ class Trajectories(Steps):
         open_ended = ~self.ended & (lengths < limit)
         if open_ended.any() and not len(self.bootstrapped):
             raise NotIdentifiedError(
-                f"{int(open_ended.sum()):,} of {self.n:,} episodes are not known to end before step {limit} (first: "
-                f"episode {int(open_ended.argmax())}, {int(lengths[open_ended.argmax()])} steps): the value of "
-                f"{limit} steps is not identified. Say which episodes ended with terminated=."
+                f"{int(open_ended.sum()):,} of {self.n:,} episodes may go on after their last logged step, before step "
+                f"{limit} (first: episode {int(open_ended.argmax())}, {int(lengths[open_ended.argmax()])} steps), so "
+                f"the value of {limit} steps cannot be estimated. Mark the episodes that ended with terminated=."
             )
         return replace(self, horizon=limit, unbounded=False)
 
@@ -114,13 +115,16 @@ class Trajectories(Steps):
     def __repr__(self) -> str:
         known = "logged" if self.propensity is not None else "unknown"
         states = f"{self.context.n_table:,} states" if self.is_discrete else "continuous states"
+        mean = "seen in part"
+        if not self.outcomes:
+            mean = f"{float(np.average(self.layout.sum(self.reward), weights=self.weight)):.6g}"
         return (
             f"Trajectories({self.n:,} episodes, {self.rows:,} steps, at most {self.horizon} each, "
-            f"{states}, {len(self.actions)} actions, mean return "
-            f"{float(np.average(self.layout.sum(self.reward), weights=self.weight)):.6g}, "
+            f"{states}, {len(self.actions)} actions, mean return {mean}, "
             f"propensities {known})"
         )
 
+    @checks_arguments
     def first(self, steps: int) -> Trajectories:
         """The first ``steps`` steps of every episode: the value over a shorter horizon.
 
@@ -146,9 +150,9 @@ class Trajectories(Steps):
     @checks_arguments
     def from_arrays(
         cls,
-        states: Rows,
+        states: Rows | None,
         actions: Rows,
-        rewards: Rows,
+        rewards: Rows | Mapping[str, Rows],
         lengths: Rows | None = None,
         propensities: Rows | None = None,
         *,
@@ -221,7 +225,7 @@ class Trajectories(Steps):
             bad = ~np.isfinite(table).reshape(n_steps, -1).all(axis=1)
             if bad.any():
                 raise DataError(
-                    f"'states': {int(bad.sum()):,} of {n_steps:,} steps hold missing or infinite "
+                    f"'states': {int(bad.sum()):,} of {n_steps:,} steps have missing or infinite "
                     f"numbers (first: step row {int(bad.argmax())})."
                 )
         k, whole = len(space.labels), None
@@ -230,7 +234,8 @@ class Trajectories(Steps):
             if whole.ndim == 2 and whole.shape[1] != k:
                 raise DataError(
                     f"'propensities' has {whole.shape[1]} columns for {k} actions. "
-                    "Give one for each, also those never logged (name all actions), or of the logged one only."
+                    "Give one per action, including those never logged (name all actions), or only that of the logged "
+                    "action."
                 )
         able = None if eligible is None else shape.flat(eligible, "eligible")
         distinct = episodes.distinct_states(table, discrete=discrete)
@@ -256,6 +261,7 @@ class Trajectories(Steps):
 
     @classmethod
     @checks_arguments
+    @takes(StepRoles)
     def from_frame(
         cls,
         frame: Any,
@@ -269,12 +275,10 @@ class Trajectories(Steps):
         terminated: str | None = None,
         truncated: Any = "raise",
         horizon: int | None = None,
-        cluster: str | None = None,
-        weight: str | None = None,
-        fold: str | None = None,
         actions: Sequence[Label] | None = None,
         discrete: bool | None = None,
-        eligible: str | None = None,
+        outcome: Any = None,
+        **columns: Unpack[StepRoles],
     ) -> Trajectories:
         """Build a log from a pandas, polars or pyarrow table with one row per step.
 
@@ -306,6 +310,8 @@ class Trajectories(Steps):
             All actions, also those never logged.
         eligible : column name, optional
             A list of the actions that could have been taken, step by step; default: all.
+        outcome : `Labeled`, `Delayed` or {metric: outcome}, optional
+            Why rewards of steps are missing, and how they are made whole. Default: every step has its reward.
 
         Examples
         --------
@@ -322,21 +328,25 @@ class Trajectories(Steps):
             {
                 "episode": episode, "step": step, "state": state, "action": action, "reward": reward,
                 "propensity": propensity, "terminated": terminated, "truncated": None if treatment else truncated,
-                "cluster": cluster, "weight": weight, "fold": fold, "eligible": eligible,
+                **columns,
             },
             space_of(actions),
         )  # fmt: skip
-        return cls.built(frame, roles, truncated if treatment else "raise", horizon, discrete=discrete)
+        return cls.built(frame, roles, truncated if treatment else "raise", horizon, discrete=discrete, outcome=outcome)
 
     @classmethod
     def built(
-        cls, frame: Any, roles: Roles, treatment: str = "raise", horizon: int | None = None, *, discrete: bool | None
-    ) -> Trajectories:
+        cls, frame: Any, roles: Roles, treatment: str = "raise", horizon: int | None = None, *, discrete: bool | None,
+        outcome: Any = None,
+    ) -> Trajectories:  # fmt: skip
         """The log of a table whose columns play these roles."""
         rows = read(frame, roles, discrete=discrete)
         cut = rows.flags(roles.truncated)
         ending = endings(rows.lengths, rows.flags(roles.terminated), treatment if cut is None else cut, horizon)
         parts = {**rows.parts, "actions": rows.space.labels, "own_kind": roles.own_kind}
+        if outcome is not None:
+            made_of = {roles.reward: parts["reward"], **parts["further"]}
+            parts["outcomes"] = held_outcomes(outcome, made_of, Given(len(rows.columns), rows.columns, roles))
         made: Trajectories = ended(cls, ending, parts, rows.given, rows.lengths, roles)
         return made
 
@@ -357,5 +367,6 @@ def ended(
         ),
         given,
         called,
+        unseen=parts.get("outcomes", ()),
     )
     return log if ending.cut is None else replace(log.first(ending.cut), ended=ending.ended)

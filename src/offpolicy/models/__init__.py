@@ -10,16 +10,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from offpolicy.logs.frame import Context as Context
     from offpolicy.models.behavior.behavior import Shares as Shares
     from offpolicy.models.behavior.density import LocationScale as LocationScale
     from offpolicy.models.behavior.episodes import StateShares as StateShares
     from offpolicy.models.behavior.episodes import TimedBehavior as TimedBehavior
     from offpolicy.models.behavior.resolve import SeesTargets as SeesTargets
+    from offpolicy.models.rewards.auto import LinearReward as LinearReward
     from offpolicy.models.rewards.auto import SplineReward as SplineReward
     from offpolicy.models.rewards.boosted import BoostedReward as BoostedReward
     from offpolicy.models.rewards.boosted import paper_reward as paper_reward
     from offpolicy.models.rewards.reward import ActionFeature as ActionFeature
+    from offpolicy.models.rewards.reward import ConstantReward as ConstantReward
     from offpolicy.models.rewards.reward import PerAction as PerAction
+    from offpolicy.models.rewards.reward import RewardData as RewardData
     from offpolicy.models.values.auto_q import AutoQ as AutoQ
     from offpolicy.models.values.balancing import BalancedModel as BalancedModel
     from offpolicy.models.values.fitted_q import FittedQ as FittedQ
@@ -35,11 +39,15 @@ _NAMES = {
     "AutoQ": "offpolicy.models.values.auto_q",
     "BalancedModel": "offpolicy.models.values.balancing",
     "BoostedReward": "offpolicy.models.rewards.boosted",
+    "ConstantReward": "offpolicy.models.rewards.reward",
+    "Context": "offpolicy.logs.frame",
     "FittedQ": "offpolicy.models.values.fitted_q",
+    "LinearReward": "offpolicy.models.rewards.auto",
     "LocationScale": "offpolicy.models.behavior.density",
     "MarginalRatio": "offpolicy.models.values.marginal",
     "ModelBased": "offpolicy.models.values.model_based",
     "PerAction": "offpolicy.models.rewards.reward",
+    "RewardData": "offpolicy.models.rewards.reward",
     "SeesTargets": "offpolicy.models.behavior.resolve",
     "Shares": "offpolicy.models.behavior.behavior",
     "SplineReward": "offpolicy.models.rewards.auto",

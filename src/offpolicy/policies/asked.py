@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import detached
-from offpolicy.errors import DataError, OffPolicyError, PolicyError, did_you_mean, doing, first_rows
+from offpolicy._arrays import detached, picked
+from offpolicy.errors import DataError, OffPolicyError, PolicyError, closest, doing, first_rows
 from offpolicy.logs.actions import encode, is_missing, plain
 from offpolicy.logs.frame import Columns, is_frame
 from offpolicy.logs.given import refuse_masked, refuse_other_rows
@@ -27,8 +27,8 @@ AGREEMENT = 1e-9  # matrix products may round differently for other numbers of r
 SINGLE = 1e-5  # the same for networks in single precision
 ALONE = "A row's distribution may depend only on that row; look for sums, ranks or scaling over all rows."
 SAME = (
-    "The same rows must give the same distribution: return probabilities rather than draws, and keep nothing "
-    "between calls."
+    "The same rows must give the same distribution: return probabilities rather than random draws, and keep no "
+    "state between calls."
 )
 
 
@@ -65,7 +65,7 @@ def probe(
     order = np.random.default_rng(0).permutation(len(rows))
     shuffled = np.empty_like(first)
     shuffled[order] = ask(rows[order])
-    _agree(first, shuffled, rows, who, "when rows come in another order", ALONE, tolerance)
+    _agree(first, shuffled, rows, who, "when rows come in a different order", ALONE, tolerance)
     if len(rows) > 1:
         parts = [ask(part).copy() for part in np.array_split(rows, 2)]
         joined = np.concatenate(parts)
@@ -82,7 +82,7 @@ def _agree(one: Array, other: Array, rows: Ints, who: str, when: str, remedy: st
     differs = np.asarray((apart if apart.ndim == 1 else apart.max(axis=1)) > tolerance)
     if differs.any():
         where = first_rows(differs, None, rows)
-        raise PolicyError(f"{who} gives other probabilities {when}: {where}. {remedy}")
+        raise PolicyError(f"{who} gives different probabilities {when}: {where}. {remedy}")
 
 
 def failing_row(ask: Callable[[Ints], Any], rows: Ints) -> int | None:
@@ -200,19 +200,19 @@ class Asked:
         self._check_rows(answer, at)
         if answer.dtype.kind not in "iuf":
             raise PolicyError(
-                f"policy {self.name!r}: choices() gave {answer.dtype}. Give the positions of the chosen actions "
+                f"policy {self.name!r}: choices() returned {answer.dtype}. Return the positions of the chosen actions "
                 "among log.actions, as integers."
             )
         numbers = answer.astype(np.float64)
         fraction = ~np.isfinite(numbers) | (numbers != np.floor(numbers))
         if fraction.any():
             raise PolicyError(
-                f"policy {self.name!r}: choices() gave {first_rows(fraction, numbers, at)} that are not whole "
-                "numbers. Give the positions of the chosen actions among log.actions."
+                f"policy {self.name!r}: choices() returned {first_rows(fraction, numbers, at)} that are not whole "
+                "numbers. Return the positions of the chosen actions among log.actions."
             )
         bad = (numbers < 0) | (numbers >= len(self.log.actions))
         if bad.any():
-            raise PolicyError(f"policy {self.name!r}: choices() gave {first_rows(bad, numbers, at)} out of range.")
+            raise PolicyError(f"policy {self.name!r}: choices() returned {first_rows(bad, numbers, at)} out of range.")
         return answer.astype(np.int64)
 
     def probabilities(self, at: Array) -> Floats:
@@ -230,7 +230,8 @@ class Asked:
     def _check_rows(self, answer: Array, at: Array) -> None:
         if answer.shape != (len(at),):
             raise PolicyError(
-                f"policy {self.name!r}: gave {answer.shape} labels for {len(at)} rows. Return one action label per row."
+                f"policy {self.name!r} returned {answer.shape} labels for {len(at)} rows. Return one action label per "
+                "row."
             )
 
 
@@ -246,7 +247,7 @@ def _kind_of(rows: Any) -> str:
 
 def checked_rows(matrix: Array, name: str, log: Log, rows: Array) -> Floats:
     """Distributions at rows of a log, over what was eligible there."""
-    eligible = None if log.eligible is None else log.eligible[rows]
+    eligible = picked(log.eligible, rows)
     shape = (len(rows), len(log.actions))
     return check_rows(matrix, shape, f"policy {name!r}", eligible, rows)
 
@@ -256,7 +257,7 @@ def _column_order(name: str, columns: list[str], actions: tuple[Any, ...]) -> li
     wanted = [str(a) for a in actions]
     if sorted(map(str, columns)) != sorted(wanted):
         raise PolicyError(
-            f"policy {name!r}: gave a frame with columns {columns[:5]}. Name its columns after log.actions "
+            f"policy {name!r} returned a frame with columns {columns[:5]}. Name its columns after log.actions "
             f"{tuple(actions)[:5]}, or return an array in that order."
         )
     named = {str(c): c for c in columns}
@@ -292,8 +293,10 @@ def _not_an_action(name: str, labels: Array, actions: tuple[Any, ...]) -> str:
         return ""
     first = labels[int(odd.argmax())]
     shown = ", ".join(map(repr, actions[:5])) + (", …" if len(actions) > 5 else "")
+    close = closest(str(plain(first)), [str(a) for a in actions])
+    hint = "" if close is None else f" Did you mean {close!r}?"
     return (
-        f"policy {name!r} chooses {plain(first)!r} (in {first_rows(odd)}), which is not an action of the log. The log "
-        f"has {shown}.{did_you_mean(plain(first), actions)} An action that was never logged has no data: leave it out, "
+        f"policy {name!r} chooses {plain(first)!r} (in {first_rows(odd)}), which is not an action of the log. "
+        f"Actions: {shown}.{hint} An action that was never logged has no data: leave it out, "
         "or name it with actions= when you build the log."
     )

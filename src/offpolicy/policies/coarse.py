@@ -10,23 +10,21 @@ other: reward models are told cells and features, so that their noise cancels as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from offpolicy._arguments import checks_arguments
-from offpolicy.errors import UsageError, did_you_mean
-from offpolicy.logs.actions import is_missing
 from offpolicy.logs.kinds import space_of
+from offpolicy.logs.log import changed
 from offpolicy.policies.distribution import blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from offpolicy._arrays import Array, Floats, Ints
-    from offpolicy.logs.action_features import ActionFeatures
     from offpolicy.logs.frame import Context
-    from offpolicy.logs.log import Log
+    from offpolicy.logs.log import L
     from offpolicy.policies.target import Target
 
 
@@ -40,7 +38,7 @@ class Exact:
         """The policy as it is."""
         return target
 
-    def log(self, log: Any) -> Any:
+    def log(self, log: L) -> L:
         """The log as it is."""
         return log
 
@@ -171,7 +169,7 @@ class Cells:
             coarse[rows] = self.sums(matrix)[at, cell[rows]]
         return own, coarse
 
-    def log(self, log: Any) -> Any:
+    def log(self, log: L) -> L:
         """The log as a log of cells, of which a coarse ratio is the exact one.
 
         The propensity of the logged cell is known where the whole distribution was logged, or where every cell is a
@@ -191,7 +189,7 @@ class Cells:
             able = np.empty((len(action), self.n), dtype=bool)
             for rows in blocks(len(action), len(self.code)):
                 able[rows] = self.sums(log.eligible[rows]) > 0
-        return replace(
+        return changed(
             log,
             space=space_of(self.labels),
             action=action,
@@ -200,144 +198,3 @@ class Cells:
             eligible=able,
             action_features=None,
         )
-
-
-@checks_arguments
-@dataclass(frozen=True)
-class CoarseRatio:
-    """Importance weights of cells of actions with the same features, for ``ratio=`` of `evaluate`.
-
-    Parameters
-    ----------
-    features : sequence of str, optional
-        Action features (``action_features=`` of the log) that make the cells; default: all.
-    bins : int or {feature: int}
-        A number with more than so many different values is cut at its quantiles over the actions.
-    clusters : int, optional
-        So many clusters of actions by k-means of the standardized features (texts as 0/1 columns), in place of all
-        combinations of their values.
-    model : {"cells", "actions"}
-        What reward models are told of the action besides its features: its cell, or the action itself (OffCEM). Weights
-        of cells do not correct what a model gets wrong between actions of one cell: with "actions" that noise is in
-        the estimate and not in its standard error, which its notes say.
-
-    Examples
-    --------
-    >>> import numpy as np, offpolicy as op
-    >>> rng = np.random.default_rng(0)
-    >>> genre = np.arange(100) % 4
-    >>> a = rng.integers(100, size=2000)
-    >>> r = genre[a] + rng.normal(size=2000)
-    >>> log = op.BanditLog.from_arrays(
-    ...     None, a, r, np.full((2000, 100), 0.01), actions=range(100), action_features=genre
-    ... )
-    >>> ev = op.evaluate(log, op.policies.Fixed(3), estimators=["IPW"], ratio=op.CoarseRatio())
-    >>> exact = op.evaluate(log, op.policies.Fixed(3), estimators=["IPW"])
-    >>> ev["policy", "IPW"].std_error < exact["policy", "IPW"].std_error / 3
-    True
-    """
-
-    features: Sequence[str] | None = None
-    bins: int | Mapping[str, int] = 8
-    clusters: int | None = None
-    model: Literal["cells", "actions"] = "cells"
-
-    def __post_init__(self) -> None:
-        if self.model not in {"cells", "actions"}:
-            raise UsageError(f"CoarseRatio: model= must be 'cells' or 'actions'. Got {self.model!r} instead.")
-        if isinstance(self.features, str):
-            object.__setattr__(self, "features", (self.features,))
-        elif self.features is not None:
-            object.__setattr__(self, "features", tuple(self.features))
-        if self.features is not None and not self.features:
-            raise UsageError("CoarseRatio: the list of features is empty. Name at least one.")
-        each = self.bins.values() if isinstance(self.bins, Mapping) else (self.bins,)
-        for number, what in (*((b, "bins") for b in each), (self.clusters, "clusters")):
-            if number is not None and (
-                isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1
-            ):
-                raise UsageError(f"CoarseRatio: {what}= must be an int of at least 1. Got {number!r} instead.")
-
-    def for_log(self, log: Log) -> Cells:
-        """The cells of a log's actions; nothing but the table of features is looked at."""
-        if not log.decides_once:
-            raise UsageError("CoarseRatio is for bandit logs; episodes take ratio='exact'.")
-        features: ActionFeatures | None = getattr(log, "action_features", None)
-        if features is None:
-            raise UsageError(
-                "CoarseRatio needs features of the actions: build the log with action_features= (columns of the log "
-                "that are constant per action, or a table by action)."
-            )
-        names = features.names if self.features is None else tuple(self.features)
-        for name in names:
-            if name not in features.names:
-                raise UsageError(
-                    f"CoarseRatio: the log has no action feature {name!r}."
-                    f"{did_you_mean(name, features.names)} Declared: {', '.join(features.names)}."
-                )
-        if isinstance(self.bins, Mapping):
-            strange = [name for name in self.bins if name not in names]
-            if strange:
-                raise UsageError(f"CoarseRatio: bins= names {strange[0]!r}, which makes no cells.")
-        own = self.model == "actions"
-        if self.clusters is not None:
-            return replace(_clustered(features, names, self.clusters), models_actions=own)
-        parts = [_levels(features, name, self._bins(name), named=len(names) > 1) for name in names]
-        made = Cells.of([", ".join(part) for part in zip(*parts, strict=True)], names)
-        return replace(made, models_actions=own)
-
-    def _bins(self, name: str) -> int:
-        return self.bins.get(name, 8) if isinstance(self.bins, Mapping) else self.bins
-
-
-def _levels(features: ActionFeatures, name: str, bins: int, *, named: bool) -> list[str]:
-    """The level of each action: its value, or the range of values it is in."""
-    values = features.column(name)
-    missing = is_missing(values)
-    texts = [str(v) for v in values]
-    if not features.is_text(name):
-        known = values[~missing].astype(np.float64)
-        texts = [f"{float(v):g}" if not gone else "" for v, gone in zip(values, missing, strict=True)]
-        if len(np.unique(known)) > bins:
-            # Cut points are values of actions, so that equal values are never apart.
-            cuts = np.unique(np.quantile(known, np.arange(1, bins) / bins, method="lower"))
-            at = np.searchsorted(cuts, np.where(missing, 0.0, values).astype(np.float64), "left")
-            texts = [_range(cuts, int(i)) for i in at]
-    return [
-        f"{name} = {'missing' if gone else text}" if named or gone or not text else text
-        for text, gone in zip(texts, missing, strict=True)
-    ]
-
-
-def _range(cuts: Floats, place: int) -> str:
-    low = "" if place == 0 else f"{cuts[place - 1]:g} < "
-    return f"{low}…" if place == len(cuts) else f"{low}… ≤ {cuts[place]:g}"
-
-
-def _clustered(features: ActionFeatures, names: tuple[str, ...], clusters: int) -> Cells:
-    from sklearn.cluster import KMeans
-
-    parts = []
-    for name in names:
-        values = features.column(name)
-        if features.is_text(name):
-            levels, at = np.unique([str(v) for v in values], return_inverse=True)
-            parts.append(np.eye(len(levels))[at])
-            continue
-        if np.isnan(values).any():
-            raise UsageError(
-                f"CoarseRatio: {name!r} is missing for some actions, and distances need numbers. Fill it in, or use "
-                "bins= in place of clusters=."
-            )
-        spread = float(values.std())
-        parts.append(((values - values.mean()) / (spread or 1.0))[:, None])
-    points = np.hstack(parts)
-    different = len(np.unique(points, axis=0))
-    if clusters > different:
-        raise UsageError(
-            f"CoarseRatio: clusters={clusters}, and the actions have {different} different rows of features. Ask for "
-            "fewer clusters, or leave clusters= out: each of these is a cell then."
-        )
-    found = KMeans(clusters, n_init=4, random_state=0).fit_predict(points)
-    made = Cells.of(found.tolist(), names)
-    return replace(made, labels=tuple(f"cluster {c}" for c in range(made.n)))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from offpolicy._arrays import Bools, Floats
-    from offpolicy.logs.log import Log
 
 
 LEVELS = 16  # quantiles at which a distribution of any kind asks a reward model
@@ -42,10 +41,10 @@ def numbers_of(source: Any, context: Any, who: str) -> Floats:
     if values.ndim == 0:
         values = np.full(n, float(values))
     if values.shape != (n,):
-        raise PolicyError(f"{who} gave shape {values.shape} for {n} rows. Give one number per row.")
+        raise PolicyError(f"{who} returned shape {values.shape} for {n} rows. Return one number per row.")
     bad = ~np.isfinite(values)
     if bad.any():
-        raise PolicyError(f"{who} gave {first_rows(bad, values)} that are not finite.")
+        raise PolicyError(f"{who} returned {first_rows(bad, values)} that are not finite.")
     return values
 
 
@@ -94,7 +93,7 @@ class Normal:
         mean = numbers_of(self.mean, context, "Normal (mean)")
         sd = numbers_of(self.sd, context, "Normal (sd)")
         if (sd <= 0).any():
-            raise PolicyError(f"Normal (sd) gave {first_rows(sd <= 0, sd)} that are not positive.")
+            raise PolicyError(f"Normal (sd) returned {first_rows(sd <= 0, sd)} that are not positive.")
         low = -np.inf if self.low is None else self.low
         high = np.inf if self.high is None else self.high
         return mean, sd, special.ndtr((low - mean) / sd), special.ndtr((high - mean) / sd)
@@ -237,29 +236,13 @@ KERNELS: dict[str, Kernel] = {
 EDGES = ("renormalize", "reflect", "none")
 
 
-@checks_arguments
 @dataclass(frozen=True)
-class KernelRatio:
-    """Importance weights of a policy that names a number: a kernel around it over the logged density.
-
-    Parameters
-    ----------
-    bandwidth : "auto" or float
-        Half the width of the window around the policy's number (its standard deviation for "gaussian"), in the units
-        of the action. "auto" takes, policy by policy, the widest of a grid that no narrower one contradicts
-        (Lepski's rule). Every interval is widened by an allowance for the bias that the window brings.
-    kernel : {"epanechnikov", "triangular", "cosine", "uniform", "gaussian"}
-    edge : {"renormalize", "reflect", "none"}
-        What becomes of a kernel that reaches over the end of the range of logged actions: the part inside is scaled
-        to 1, the part outside is folded back, or it is lost.
-    smooth_model : bool
-        Whether the reward model is averaged over the kernel as well, so that every estimator values the smoothed
-        policy. By default it is asked at the policy's own number, so that only what the model leaves of the
-        reward is smoothed: less bias for estimators with a reward model.
+class Window:
+    """A kernel around a number; `offpolicy.KernelRatio` is the ratio that is made of it.
 
     Examples
     --------
-    >>> KernelRatio(0.5).density(np.array([1.0, 1.25]), np.array([1.0, 1.0]), (0.0, 2.0)).tolist()
+    >>> Window(0.5).density(np.array([1.0, 1.25]), np.array([1.0, 1.0]), (0.0, 2.0)).tolist()
     [1.5, 1.125]
     """
 
@@ -272,7 +255,7 @@ class KernelRatio:
         if self.kernel not in KERNELS:
             raise UsageError(
                 f"no kernel is called {self.kernel!r}.{did_you_mean(self.kernel, KERNELS)} "
-                f"There are {', '.join(KERNELS)}."
+                f"Kernels: {', '.join(KERNELS)}."
             )
         if self.edge not in EDGES:
             raise UsageError(f"edge= must be one of {', '.join(EDGES)}. Got {self.edge!r} instead.")
@@ -282,15 +265,6 @@ class KernelRatio:
         number = isinstance(width, int | float | np.number) and not isinstance(width, bool)
         if not number or not 0 < float(width) < math.inf:
             raise UsageError(f"bandwidth= must be 'auto' or a positive number. Got {width!r}.")
-
-    def for_log(self, log: Log) -> KernelRatio:
-        """The ratio on a log whose actions are numbers; other logs are refused."""
-        if log.space.span is None:
-            raise UsageError(
-                "KernelRatio is for actions that are numbers. Build the log with action_kind='continuous', or leave "
-                "ratio= out."
-            )
-        return self
 
     @property
     def width(self) -> float:
@@ -303,7 +277,7 @@ class KernelRatio:
     def mean_distance(self) -> float:
         """How far from the policy's number the smoothed policy acts, on average.
 
-        >>> KernelRatio(0.5).mean_distance
+        >>> Window(0.5).mean_distance
         0.1875
         """
         return self.width * KERNELS[self.kernel].mean_distance
@@ -328,7 +302,7 @@ class KernelRatio:
     def mass_inside(self, center: Floats, span: Span) -> Floats:
         """(n,) share of the kernel around ``center`` that lies inside ``span``.
 
-        >>> KernelRatio(1.0).mass_inside(np.array([0.0, 2.0]), (0.0, 9.0)).tolist()
+        >>> Window(1.0).mass_inside(np.array([0.0, 2.0]), (0.0, 9.0)).tolist()
         [0.5, 1.0]
         """
         below, h = KERNELS[self.kernel].below, self.width

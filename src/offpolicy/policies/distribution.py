@@ -29,7 +29,7 @@ def eligibility(eligible: Any, n: int, K: int) -> Bools | None:
         )
     none = np.asarray(~mask.any(axis=1))
     if none.any():
-        raise PolicyError(f"{first_rows(none)} have no eligible action: there is nothing to choose.")
+        raise PolicyError(f"{first_rows(none)} have no eligible action, so there is nothing to choose.")
     return mask
 
 
@@ -65,7 +65,7 @@ def check_rows(
     >>> check_rows([[0.5, 0.6]], (1, 2), "mine")
     Traceback (most recent call last):
     offpolicy.errors.PolicyError: mine: probabilities do not sum to 1 in 1 of 1 values (first: row 0 = 1.1).
-    Nothing is normalized unasked: divide each row by its sum, or find the action that was left out.
+    Divide each row by its sum, or find the action that was left out. offpolicy never normalizes them for you.
     """
     array = np.asarray(values)
     if array.dtype.kind not in "biufO":
@@ -76,9 +76,9 @@ def check_rows(
         raise PolicyError(f"{policy}: probabilities must be numbers ({error}).") from error
     if out.shape != shape:
         raise PolicyError(
-            f"{policy}: probabilities must have shape (n, K) = {shape}: a column for each of the log's "
-            f"{shape[1]} actions, in their order. Got {out.shape} instead. Actions that were never logged "
-            "are named with `actions=` (`labels=` of Trajectories.from_arrays)."
+            f"{policy}: probabilities must have shape (n, K) = {shape}: one column for each of the log's "
+            f"{shape[1]} actions, in their order. Got {out.shape} instead. Name actions that were never logged "
+            "with `actions=` (`labels=` of Trajectories.from_arrays)."
         )
 
     def refuse(bad: Any, what: str, shown: Floats | None = None) -> None:
@@ -87,13 +87,13 @@ def check_rows(
             raise PolicyError(f"{policy}: {what.format(where)}")
 
     lowest, total = out.min(axis=1), out.sum(axis=1)
-    inputs = "Check the model for missing inputs and overflow at these rows."
+    inputs = "Check the model for missing inputs and overflow in these rows."
     refuse(~np.isfinite(total), f"probabilities are missing, NaN or infinite in {{}}. {inputs}")
-    remedy = "Scores become probabilities by Softmax or Greedy."
+    remedy = "Turn scores into probabilities with Softmax or Greedy."
     refuse(lowest < 0, f"probabilities are negative in {{}}. {remedy}", lowest)
-    remedy = "divide each row by its sum, or find the action that was left out."
+    remedy = "Divide each row by its sum, or find the action that was left out."
     off = np.abs(total - 1) > SUM_TOLERANCE
-    refuse(off, f"probabilities do not sum to 1 in {{}}. Nothing is normalized unasked: {remedy}", total)
+    refuse(off, f"probabilities do not sum to 1 in {{}}. {remedy} offpolicy never normalizes them for you.", total)
     if eligible is not None:
         unable = ((out > 0) & ~eligible).any(axis=1)
         refuse(unable, "gives probability to actions that were not eligible in {}.")
@@ -166,7 +166,7 @@ def action_codes(labels: Any, actions: Sequence[Hashable], policy: str, n: int) 
     if unknown.any():
         example = values[int(unknown.argmax())]
         raise PolicyError(
-            f"{policy} chooses actions that the log does not have: {first_rows(unknown, values)}."
+            f"{policy} chooses actions that are not in the log: {first_rows(unknown, values)}."
             f"{did_you_mean(example, actions)}"
         )
     return codes
@@ -182,8 +182,8 @@ def require_actions(
             raise PolicyError(f"{policy}: the log has no action {label!r}.{did_you_mean(label, actions)}")
     if every and (absent := [a for a in actions if a not in labels]):
         raise PolicyError(
-            f"{policy} has nothing for the action {absent[0]!r} ({len(absent)} of {len(actions)} "
-            "actions are absent). Give an entry for every action of the log."
+            f"{policy} has no entry for action {absent[0]!r} ({len(absent)} of {len(actions)} "
+            "actions are missing). Give an entry for every action of the log."
         )
 
 

@@ -58,7 +58,7 @@ class Classifier:
         """Return the policy for these actions, in this order."""
         name = type(self.model).__name__
         if not hasattr(self.model, "classes_"):
-            raise PolicyError(f"{name} has no classes_ yet. Fit it before it is a policy.")
+            raise PolicyError(f"{name} has no classes_ yet. Fit it before using it as a policy.")
         require_actions([plain(c) for c in self.model.classes_], actions, f"a class of {name}")
         return replace(self, actions=tuple(actions))
 
@@ -103,8 +103,8 @@ class Predictor:
             )
         if _is_regressor(self.model):
             raise UsageError(
-                f"{type(self.model).__name__} predicts a number, not an action. A policy that follows "
-                "predicted rewards is offpolicy.policies.Greedy({action: model, …})."
+                f"{type(self.model).__name__} predicts a number, not an action. To take the action with the highest "
+                "predicted reward, use offpolicy.policies.Greedy({action: model, …})."
             )
 
     def __call__(self, context: Any) -> Array:
@@ -154,8 +154,8 @@ class TorchLogits:
         shape = tuple(getattr(logits, "shape", ()))
         if shape != (n, len(actions)):
             raise PolicyError(
-                f"{name} gave {shape or type(logits).__name__} for {n} rows. A torch module that is a "
-                f"policy gives logits of shape (n, K) = {(n, len(actions))}: one for each of log.actions "
+                f"{name} returned {shape or type(logits).__name__} for {n} rows. A torch policy must "
+                f"return logits of shape (n, K) = {(n, len(actions))}: one for each of log.actions "
                 f"{actions[:5]}, in their order."
             )
         return np.asarray(torch.softmax(logits.double(), dim=1).cpu().numpy(), dtype=np.float64)
@@ -259,6 +259,6 @@ def aimed(named: Mapping[str, Any], *, lowest: bool) -> dict[str, Any]:
 def needs_rows(name: str) -> PolicyError:
     """The error about a learner where rows are not held."""
     return PolicyError(
-        f"policy {name!r}: a learner is refitted on rows in memory, which a streamed log does not hold. Read the log "
-        "with way='rows', or fit the learner on other rows and give the fitted policy."
+        f"policy {name!r}: a learner is refitted on rows in memory, which a streamed log does not have. Read the log "
+        "with way='rows', or fit the learner on other rows and pass the fitted policy."
     )

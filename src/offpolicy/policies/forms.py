@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from offpolicy.policies.protocol import Surface
 
 
-DRAWN = "actions are drawn with predict_proba; for its single best action pass model.predict"
+DRAWN = "actions are drawn from predict_proba; for its single best action pass model.predict"
 
 
 class Form(Protocol):
@@ -79,7 +79,7 @@ def adapted(name: str, given: Any, log: Surface) -> Any:
                 raise type(error)(f"policy {name!r}: {error}") from error
     if is_frame(given):
         raise PolicyError(
-            f"policy {name!r}: a frame is ambiguous. Give probabilities as an (n, K) array in the order of "
+            f"policy {name!r}: a frame is ambiguous. Pass probabilities as an (n, K) array in the order of "
             f"log.actions {log.actions[:5]}, or use offpolicy.policies.Table."
         )
     accepted = "; ".join(form.called for form in FORMS)
@@ -148,17 +148,17 @@ def _is_ranking(given: Any, log: Surface) -> bool:
 def _array(given: Any, log: Surface) -> RowArray:
     if log.rows is None:
         raise PolicyError(
-            "an array has one row per logged row, which a scanned log does not hold. Give a function of "
+            "an array needs one row per logged row, but a scanned log is not in memory. Pass a function of "
             "the context, or the name of a column."
         )
     shape, k = _shape(given), len(log.actions)
     fits = shape in {(log.rows,), (log.rows, k), (log.rows, k, 1)}
     if log.integer_states and not fits and shape is not None and len(shape) < 3:
         raise PolicyError(
-            f"an array of shape {shape} fits neither the rows of the log, (n, K) = {(log.rows, k)}, nor its states: a "
-            f"table by state is (states, {k}), one action per state is (states,). The log has {k} actions, "
-            f"{log.actions[:8]}; name those that were never logged when you build it: labels= of from_arrays, actions= "
-            "of from_frame."
+            f"an array of shape {shape} matches neither the rows of the log, (n, K) = {(log.rows, k)}, nor its states: "
+            f"a table by state is (states, {k}), one action per state is (states,). The log has {k} actions, "
+            f"{log.actions[:8]}; name actions that were never logged when you build it: labels= of from_arrays, "
+            "actions= of from_frame."
         )
     return RowArray(given)
 
@@ -202,8 +202,8 @@ def unknown_words(text: str, log: Surface) -> PolicyError:
     """The error about a text that is no policy."""
     known = (*log.columns, "uniform", *(f"always:{a}" for a in log.actions[:5]))
     written = ", ".join(word.written for word in WORDS)
-    said = f" (the log has no such column{'' if log.columns else ': it was not built from a frame'})"
-    return PolicyError(f"{text!r} is not a policy in words{said}.{did_you_mean(text, known)} Written are: {written}.")
+    said = f" (the log has no such column{'' if log.columns else ' because it was not built from a frame'})"
+    return PolicyError(f"{text!r} is not a policy{said}.{did_you_mean(text, known)} A policy as text is {written}.")
 
 
 def _listed(text: str, log: Surface, what: str) -> tuple[str, ...]:
@@ -220,8 +220,8 @@ def _label(text: str, log: Surface) -> Any:
     alike = [label for label in log.actions if str(label) == named]
     if len(alike) > 1:
         raise PolicyError(
-            f"{text}: the log's actions {alike[0]!r} and {alike[1]!r} are written alike. Name it from Python: "
-            f"op.policies.Fixed({alike[0]!r})."
+            f"{text}: the log's actions {alike[0]!r} and {alike[1]!r} look the same as text. Name the action in "
+            f"Python: op.policies.Fixed({alike[0]!r})."
         )
     if alike:
         return Fixed(alike[0])
@@ -248,7 +248,7 @@ def imported(text: str, _: Surface) -> Any:
     file = module_name.endswith(".py")
     words = [*([] if file else module_name.split(".")), *path.split(".")]
     if not all(part.isidentifier() for part in words):
-        raise PolicyError(f"{text!r} is not package.module:function: names of modules and functions are plain words.")
+        raise PolicyError(f"{text!r} is not package.module:function: modules and functions need plain names.")
     try:
         value: Any = _from_file(module_name) if file else importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # whatever the module's own code raises
@@ -319,7 +319,7 @@ FORMS: tuple[Form, ...] = (
         lambda p, _: hasattr(p, "predict"),
         lambda p, _: Predictor(p),
     ),
-    Adapter("a torch module giving logits", lambda p, _: is_torch_module(p), lambda p, _: TorchLogits(p)),
+    Adapter("a torch module that returns logits", lambda p, _: is_torch_module(p), lambda p, _: TorchLogits(p)),
     Adapter("a function of the context", lambda p, _: callable(p), lambda p, _: p),
     Adapter("an (S, K) array for states 0 … S−1 of episodes", _is_state_table, lambda p, _: StateTable(np.asarray(p))),
     Adapter(

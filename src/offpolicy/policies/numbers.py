@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from offpolicy._arrays import Array, Bools, Floats, Ints
     from offpolicy.logs.kinds import ActionSpace
     from offpolicy.logs.log import Log
-    from offpolicy.policies.densities import KernelRatio
+    from offpolicy.policies.densities import Window
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RowNumbers:
         """(n,) numbers in the order of the log."""
         mine, theirs = row_labels(self.given), getattr(log, "row_labels", None)
         if mine is not None and theirs is not None and not mine.equals(theirs):
-            raise PolicyError(f"it has another index than the log{differing(mine, theirs)}")
+            raise PolicyError(f"it and the log have different indexes{differing(mine, theirs)}")
         refuse_masked(self.given, "numbers", PolicyError)
         numbers: Array = in_log_order(np.asarray(detached(self.given)), log)
         return numbers
@@ -81,7 +81,7 @@ class Smoothed:
     """
 
     inner: Any
-    ratio: KernelRatio
+    ratio: Window
     values_of: str | None = None
     judged: bool = False
     alone: float | None = None
@@ -151,14 +151,14 @@ def _adapted(given: Any, log: Surface) -> Any:
     if len(shape) == 1:
         if log.rows is None:
             raise PolicyError(
-                "an array has one number per logged row, which a scanned log does not hold. Give a function of the "
+                "an array needs one number per logged row, but a scanned log is not in memory. Pass a function of the "
                 "context, or the name of a column."
             )
         if shape != (log.rows,):
-            raise PolicyError(f"{shape[0]:,} numbers for {log.rows:,} rows. Give one for each.")
+            raise PolicyError(f"{shape[0]:,} numbers for {log.rows:,} rows. Give one per row.")
         return RowNumbers(given)
     raise PolicyError(
-        f"{given!r:.60} is not a policy over numbers. Give a number, a function of the context or a column with one "
+        f"{given!r:.60} is not a policy over numbers. Pass a number, a function of the context or a column with one "
         "number per row, an (n,) array, a fitted regressor, 'always:9.5', or an object with density(context, action) "
         "such as offpolicy.policies.Normal."
     )
@@ -207,7 +207,7 @@ class Numbers:
     apart: Callable[[Floats], Floats] | None = None
 
 
-def kernel_numbers(center: Floats, ratio: KernelRatio, space: ActionSpace) -> Numbers:
+def kernel_numbers(center: Floats, ratio: Window, space: ActionSpace) -> Numbers:
     """A policy that names one number per row, smoothed."""
     span = space.ends(center)
 
@@ -252,9 +252,11 @@ def _finite(name: str, values: Array, rows: Ints) -> Floats:
     if values.shape == (len(rows), 1):
         values = values[:, 0]
     if values.shape != (len(rows),):
-        raise PolicyError(f"policy {name!r}: gave shape {values.shape} for {len(rows)} rows. Give one number per row.")
+        raise PolicyError(
+            f"policy {name!r} returned shape {values.shape} for {len(rows)} rows. Return one number per row."
+        )
     if values.dtype.kind not in "biuf":
-        raise PolicyError(f"policy {name!r}: gave {values.dtype}, not numbers. Give one number per row.")
+        raise PolicyError(f"policy {name!r} returned {values.dtype}, not numbers. Return one number per row.")
     numbers = values.astype(np.float64)
     bad = ~np.isfinite(numbers)
     if bad.any():
@@ -269,9 +271,9 @@ def _check_inside(name: str, center: Floats, span: tuple[float, float]) -> None:
     if outside.any():
         share = float(outside.mean())
         raise PolicyError(
-            f"policy {name!r} takes actions outside of the logged range {low:g} to {high:g} in {100 * share:.3g}% of "
-            f"the rows: {first_rows(outside, center)}. The log says nothing about them: keep the policy inside, or "
-            "collect data there."
+            f"policy {name!r} takes actions outside the logged range {low:g} to {high:g} in {100 * share:.3g}% of "
+            f"rows: {first_rows(outside, center)}. The log has no data there. Keep the policy inside the range, or "
+            "collect data outside it."
         )
 
 
@@ -286,7 +288,7 @@ def distribution_numbers(name: str, policy: Any, log: Log) -> Numbers:
             values = np.asarray(bound.density(context.native(context.positions(rows)), action))
         if values.shape != (len(rows),) or not (np.isfinite(values).all() and (values >= 0).all()):
             raise PolicyError(
-                f"policy {name!r}: density(context, action) must give one finite number of at least 0 per row."
+                f"policy {name!r}: density(context, action) must return one finite number of at least 0 per row."
             )
         return values.astype(np.float64)
 
@@ -317,10 +319,10 @@ def _check_mass(name: str, ask: Callable[[Ints, Floats], Floats], rows: Ints, sp
     if np.abs(inside.mean() - 1) > OUTSIDE or off.any():
         worst = int(np.abs(inside - 1).argmax())
         raise PolicyError(
-            f"policy {name!r}: {100 * inside.mean():.3g}% of its distribution lies inside the logged range "
-            f"{span[0]:g} to {span[1]:g} (row {rows[worst]}: {100 * inside[worst]:.3g}%), and must be 100%. The log "
-            "says nothing about the rest: cut the distribution off (low=, high=), and see that its density integrates "
-            "to 1."
+            f"policy {name!r}: only {100 * inside.mean():.3g}% of its distribution is inside the logged range "
+            f"{span[0]:g} to {span[1]:g} (row {rows[worst]}: {100 * inside[worst]:.3g}%), and the log has no data "
+            "outside it. Truncate the distribution (low=, high=) so that its density integrates to 1 inside the "
+            "range."
         )
 
 

@@ -39,8 +39,8 @@ class LabelColumn:
         """(n,) labels."""
         if self.name == log.names.action:
             raise PolicyError(
-                f"{self.name!r} holds the actions that were logged. A policy must not know them; name "
-                "the column with the actions it would take. What the log itself earned is ev.logged."
+                f"{self.name!r} is the column of logged actions, which a policy must not see. Name "
+                "the column with the actions the policy would take. For the value of the current policy, use ev.logged."
             )
         return columns_of(log, self.reads).values(self.name)
 
@@ -77,7 +77,7 @@ class ShownProbability:
         bad = ~((values >= 0) & (values <= 1))
         if bad.any():
             raise PolicyError(
-                f"column {self.name!r}: {first_rows(bad, values)} are no probabilities. Give the probability of the "
+                f"column {self.name!r}: {first_rows(bad, values)} are not probabilities. Give the probability of the "
                 "shown item in every row, in [0, 1]."
             )
         return values
@@ -105,8 +105,8 @@ class LogColumns:
         """(n, K) probabilities."""
         if len(self.reads) != len(log.actions):
             raise PolicyError(
-                f"{len(self.reads)} probability columns for {len(log.actions)} actions. Give one for "
-                f"each of log.actions, in that order: {tuple(log.actions)[:5]}."
+                f"{len(self.reads)} probability columns for {len(log.actions)} actions. Give one per "
+                f"action, in the order of log.actions: {tuple(log.actions)[:5]}."
             )
         columns = columns_of(log, self.reads)
         made = np.column_stack([columns.numeric(c, "probability") for c in self.reads])
@@ -114,8 +114,8 @@ class LogColumns:
         off = ~(np.abs(total - 1) <= SUM_TOLERANCE)
         if off.any():
             raise PolicyError(
-                f"the columns {', '.join(self.reads[:4])} are no probabilities: their sums are not 1 in "
-                f"{first_rows(off, total)}. If they are scores, of which the highest is taken, write "
+                f"the columns {', '.join(self.reads[:4])} are not probabilities: they do not sum to 1 in "
+                f"{first_rows(off, total)}. If they are scores and the policy takes the highest, write "
                 f"'greedy:{','.join(self.reads)}' or op.policies.Greedy(columns=[…])."
             )
         return made
@@ -131,14 +131,14 @@ class ScoreColumns:
         """(n,) labels; ties go to the first action."""
         if len(self.reads) != len(log.actions):
             raise PolicyError(
-                f"{len(self.reads)} score columns for {len(log.actions)} actions. Give one for each of log.actions, in "
-                f"that order: {tuple(log.actions)[:5]}."
+                f"{len(self.reads)} score columns for {len(log.actions)} actions. Give one per action, in the order of "
+                f"log.actions: {tuple(log.actions)[:5]}."
             )
         columns = columns_of(log, self.reads)
         scores = np.column_stack([columns.numeric(c, "score") for c in self.reads])
         bad = np.asarray(np.isnan(scores).any(axis=1))
         if bad.any():
-            raise PolicyError(f"scores are missing in {first_rows(bad)}. Give a score of every action.")
+            raise PolicyError(f"scores are missing in {first_rows(bad)}. Give every action a score.")
         if log.eligible is not None:
             scores = np.where(log.eligible, scores, -np.inf)
         return labels_of(log.actions, scores.argmax(axis=1))
@@ -162,7 +162,7 @@ class RowArray:
         """(n, K) probabilities or (n,) labels."""
         mine, theirs = row_labels(self.given), getattr(log, "row_labels", None)
         if mine is not None and theirs is not None and not mine.equals(theirs):
-            raise PolicyError(f"it has another index than the log{differing(mine, theirs)}")
+            raise PolicyError(f"it and the log have different indexes{differing(mine, theirs)}")
         refuse_masked(self.given, "probabilities", PolicyError)
         array = np.asarray(detached(self.given))
         if array.ndim == 3 and array.shape[2] == 1:  # OBP keeps an axis for positions of a list

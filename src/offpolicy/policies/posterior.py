@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy._arrays import picked
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.policies.distribution import eligibility, require_actions
 from offpolicy.policies.protocol import bound, n_rows
@@ -164,7 +165,7 @@ def _by_distinct_row(
     table = np.concatenate([v.astype(np.float64) for v in varying], axis=1)
     _, where, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
     rows = [np.broadcast_to(v, (n, K))[where] for v in values]
-    distinct = function(*rows, eligible=None if mask is None else mask[where])
+    distinct = function(*rows, eligible=picked(mask, where))
     return distinct[inverse.reshape(-1)]
 
 

@@ -29,7 +29,8 @@ class Policy(Protocol):
       choose from, and ``respects_eligible`` says whether it is used;
     - ``choices(context, *, eligible=None)``, on deterministic policies, gives (n,) action codes, so
       that no (n, K) array is needed;
-    - ``time_dependent`` policies take ``probabilities(states, t)``, with ``t`` of shape (n,).
+    - ``time_dependent`` policies take ``probabilities(states, t)``, with ``t`` of shape (n,);
+    - ``learned_from`` of a learned policy is the digest of the rows it was learned from, which it is not judged by.
 
     Examples
     --------
@@ -61,6 +62,11 @@ def respects_eligible(policy: Any) -> bool:
     return bool(getattr(policy, "respects_eligible", False))
 
 
+def learned_from(policy: Any) -> str:
+    """Digest of the rows that a policy was learned from; empty where it does not say."""
+    return str(getattr(policy, "learned_from", ""))
+
+
 def member_probabilities(policy: Any, context: Any, eligible: Bools | None, shape: tuple[int, int]) -> Floats:
     """Probabilities of a policy inside another one, with their shape checked."""
     if respects_eligible(policy):
@@ -81,7 +87,7 @@ def no_time(policy: Any, inside: str) -> None:
     if getattr(policy, "time_dependent", False):
         raise PolicyError(
             f"{inside} does not take time-dependent policies. Write the combination as one "
-            "function of (states, t) and wrap that in TimeDependent."
+            "function of (states, t) and wrap it in TimeDependent."
         )
 
 
@@ -90,7 +96,7 @@ def bound(actions: tuple[Hashable, ...] | None, policy: object) -> tuple[Hashabl
     if actions is None:
         raise PolicyError(
             f"{type(policy).__name__} does not know the log's actions yet. evaluate() binds "
-            "policies by itself; elsewhere call policy.bind(log.actions) first."
+            "policies automatically; elsewhere call policy.bind(log.actions) first."
         )
     return actions
 
@@ -153,7 +159,7 @@ def only_column(context: Any, policy: str) -> Array:
         return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     names = Columns(context).names
     if len(names) != 1:
-        raise PolicyError(f"{policy} is asked by one column of states. The context has {names[:5]}.")
+        raise PolicyError(f"{policy} needs one column of states. The context has {names[:5]}.")
     return column(context, names[0], policy)
 
 
@@ -168,7 +174,7 @@ def feature_matrix(context: Any, model: Any) -> Any:
     frame = nw.from_native(context, eager_only=True)
     if names:
         _columns(context, names, type(model).__name__)
-        frame = frame.select(*names)
+        frame = frame[list(names)]
     numbers = all(kind.is_numeric() or kind == nw.Boolean for kind in frame.schema.values())
     # A model that was fitted on a frame says so by the names it remembers; agents read arrays.
     return frame.to_pandas() if names or not numbers else frame.to_numpy()
@@ -183,8 +189,8 @@ def with_label(context: Any, name: str, labels: Array, actions: Sequence[Any], m
             return np.column_stack([array, labels.astype(np.float64)])
         except (TypeError, ValueError) as error:
             raise PolicyError(
-                "Greedy(model, action=…): actions are text and the context is an array of numbers. Build the log "
-                "from a frame, with the columns that the model was fitted on."
+                "Greedy(model, action=…): actions are text, but the context is an array of numbers. Build the log "
+                "from a frame with the columns that the model was fitted on."
             ) from error
     import narwhals as nw
     import pandas as pd
@@ -199,8 +205,8 @@ def with_label(context: Any, name: str, labels: Array, actions: Sequence[Any], m
     missing = [n for n in wanted if n not in frame.columns]
     if missing:
         raise PolicyError(
-            f"Greedy(model, action={name!r}): the model was fitted on a column {missing[0]!r}, which is neither in the "
-            f"context nor the action.{did_you_mean(missing[0], list(frame.columns))}"
+            f"Greedy(model, action={name!r}): the model was fitted on a column {missing[0]!r}, which is neither the "
+            f"action nor in the context.{did_you_mean(missing[0], list(frame.columns))}"
         )
     return frame[wanted] if wanted else frame
 
@@ -210,14 +216,14 @@ def numeric_array(context: Any, policy: str) -> Array:
     if not is_frame(context):
         array = np.asarray(context)
         if array.dtype.kind not in "biuf":
-            raise PolicyError(f"{policy} reads numbers. The context is an array of {array.dtype}.")
+            raise PolicyError(f"{policy} needs numbers, but the context is an array of {array.dtype}.")
         return array
     columns = Columns(context)
     kinds = {name: columns.values(name).dtype.kind for name in columns.names}
     text = [name for name, kind in kinds.items() if kind not in "biuf"]
     if text:
         raise PolicyError(
-            f"{policy} reads numbers, and the context's column {text[0]!r} is not numeric. Wrap the model "
+            f"{policy} needs numbers, but the context's column {text[0]!r} is not numeric. Wrap the model "
             "in a function of the context that encodes it, as in training."
         )
     if len(kinds) == 1:

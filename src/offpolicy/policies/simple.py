@@ -79,7 +79,7 @@ class Ranking:
         """Return the policy for these actions, in this order."""
         require_actions(self.items, actions, "Ranking")
         if len(set(self.items)) < len(self.items):
-            raise PolicyError(f"a ranking lists each item once. Got {list(self.items)}.")
+            raise PolicyError(f"a ranking must list each item once. Got {list(self.items)}.")
         return replace(self, actions=tuple(actions))
 
     def choices(self, context: Any, t: Ints, *, eligible: Bools | None = None) -> Ints:
@@ -102,6 +102,7 @@ class Ranking:
         return np.asarray(np.where(eligible, wanted, -1.0).argmax(axis=1))
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Fixed:
     """Choose the same action always.
@@ -173,7 +174,7 @@ class Constant:
         if abs(values.sum() - 1) > SUM_TOLERANCE:
             raise PolicyError(
                 f"probabilities of actions must sum to 1. Got {dict(self.shares)}, which sum to "
-                f"{values.sum():.6g}. Nothing is normalized unasked."
+                f"{values.sum():.6g}. offpolicy never normalizes probabilities for you."
             )
 
     def bind(self, actions: tuple[Hashable, ...]) -> Constant:

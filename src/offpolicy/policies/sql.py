@@ -67,7 +67,7 @@ class SqlRule:
         frame = columns_of(log, self.reads).subset(self.reads) if self.reads else None
         n = len(log.action)
         if frame is None:
-            raise PolicyError(f"sql: {self.expression!r} names no column. Use 'always:x' for one action.")
+            raise PolicyError(f"sql: {self.expression!r} uses no column. For one action, use 'always:x'.")
         connection = _connection()
         try:
             connection.register("rows", frame)
@@ -112,7 +112,7 @@ def _parsed(expression: str) -> list[dict[str, Any]]:
         node = tree["statements"][0]["node"]
         alone = len(tree["statements"]) == 1 and len(node.get("select_list", ())) == 1
         if not alone or any(node.get(clause) for clause in CLAUSES):
-            raise PolicyError(f"sql: {expression!r} is more than one expression over columns.")
+            raise PolicyError(f"sql: {expression!r} must be a single expression over columns.")
         parts = list(_walk(node["select_list"][0]))
         for part in parts:
             if part["class"] not in PARTS:
@@ -129,8 +129,8 @@ def _parsed(expression: str) -> list[dict[str, Any]]:
                 raise PolicyError(f"sql: {expression!r}: there is no function {name!r}.")
             if any(kind != ("scalar", "CONSISTENT") for kind in kinds):
                 raise PolicyError(
-                    f"sql: {expression!r} calls {name}(), whose result does not follow from its row. A policy's choice "
-                    "may depend on the row alone."
+                    f"sql: {expression!r} calls {name}(), whose result depends on more than the row. A policy may "
+                    "depend only on the row."
                 )
     finally:
         connection.close()
@@ -178,8 +178,8 @@ def policy_table(path: str, action: str, context: Sequence[str]) -> Table | Tabl
     for column in (action, "probability"):
         if column not in names:
             raise PolicyError(
-                f"{path}: a policy table has context columns, the action column {action!r} and 'probability'. It has "
-                f"{names}."
+                f"{path}: a policy table needs context columns, the action column {action!r} and 'probability'. Its "
+                f"columns are {names}."
             )
     keys = [name for name in context if name in names]
     if is_parquet:
@@ -206,7 +206,7 @@ def _cells(path: str) -> dict[str, list[str]]:
         raise DataError(f"{path!r} is not a CSV file in UTF-8 ({error}).") from error
     rows = [row for row in rows if row]
     if not rows:
-        raise DataError(f"{path!r} is empty: a CSV file begins with a line of column names.")
+        raise DataError(f"{path!r} is empty. A CSV file starts with a line of column names.")
     names = [rows[0][0].removeprefix("\ufeff"), *rows[0][1:]]
     different_names(names, path)
     for number, row in enumerate(rows[1:], start=2):
@@ -230,13 +230,13 @@ class TableFile:
         for label in actions:
             if known.setdefault(str(label), label) is not label:
                 raise PolicyError(
-                    f"{self.path}: the log's actions {known[str(label)]!r} and {label!r} are written alike. Give the "
-                    "policy as a Parquet table, which knows numbers from text."
+                    f"{self.path}: the log's actions {known[str(label)]!r} and {label!r} look the same as text. Give "
+                    "the policy as a Parquet table, which distinguishes numbers from text."
                 )
         for row, text in enumerate(self.cells[self.action]):
             if text not in known:
                 raise PolicyError(
-                    f"{self.path}: row {row} is about {text!r}, which is no action of the log."
+                    f"{self.path}: row {row} has {text!r}, which is not an action of the log."
                     f"{did_you_mean(text, list(known))}"
                 )
         labels = [known[text] for text in self.cells[self.action]]
@@ -244,7 +244,7 @@ class TableFile:
 
     def probabilities(self, context: Any, *, eligible: Bools | None = None) -> Floats:
         """Raise: a table has an order of actions only once it is bound."""
-        raise PolicyError(f"{self.path}: a policy table has to be bound to the actions of a log.")
+        raise PolicyError(f"{self.path}: bind the policy table to the actions of a log first.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,5 +300,5 @@ def _as_kind(cells: Sequence[str], kind: str, name: str, path: str) -> Array:
             out[row] = int(plain) if WHOLE.fullmatch(plain) else float(plain)
         else:
             what = "true or false" if kind == "b" else "numbers"
-            raise PolicyError(f"{path}: column {name!r} holds {text!r} in row {row}, and the log's {what} there.")
+            raise PolicyError(f"{path}: column {name!r} has {text!r} in row {row}, but {what} in the log.")
     return out

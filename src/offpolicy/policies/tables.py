@@ -131,16 +131,17 @@ def _states(context: Any, n_states: int, what: str) -> Ints:
     """States 0 … S − 1 of a context."""
     states = only_column(context, what)
     if states.dtype.kind not in "iu":
-        raise PolicyError(f"{what} is asked by states 0, 1, 2, …. Got states of type {states.dtype} instead.")
+        raise PolicyError(f"{what} needs states 0, 1, 2, …. Got states of type {states.dtype} instead.")
     outside = (states < 0) | (states >= n_states)
     if outside.any():
         raise PolicyError(
             f"{what} has {n_states} rows, one for each state 0 … {n_states - 1}; "
-            f"{first_rows(outside, states)} are other states. Give it a row for every state."
+            f"{first_rows(outside, states)} are not among them. Give it a row for every state."
         )
     return np.asarray(states)
 
 
+@checks_arguments
 @dataclass(frozen=True, eq=False)
 class Table:
     """Look the probabilities up in a table with one row per context and action.
@@ -192,8 +193,7 @@ class Table:
         bad = ~(np.isfinite(p) & (p >= 0))
         if bad.any():
             raise PolicyError(
-                f"Table: column {self.probability!r} holds probabilities that are missing or negative in "
-                f"{first_rows(bad, p)}."
+                f"Table: column {self.probability!r} has missing or negative probabilities in {first_rows(bad, p)}."
             )
         steps, ids = _index(key_columns(self.frame, self.context, "Table"), m)
         cell = ids * len(actions) + codes
@@ -201,14 +201,13 @@ class Table:
         if len(first) < m:
             doubled = np.ones(m, dtype=np.bool_)
             doubled[first] = False
-            raise PolicyError(f"Table: a (context, action) pair is there twice: {first_rows(doubled)}. Keep one.")
+            raise PolicyError(f"Table: a (context, action) pair appears twice: {first_rows(doubled)}. Keep one.")
         rows = np.zeros((int(ids.max()) + 1, len(actions)))
         rows[ids, codes] = p
         off = (np.abs(rows.sum(axis=1) - 1) > SUM_TOLERANCE)[ids]
         if off.any():
             raise PolicyError(
-                "Table: probabilities of a context do not sum to 1: "
-                f"{first_rows(off, rows.sum(axis=1)[ids])} are rows of such contexts."
+                f"Table: the probabilities of a context do not sum to 1: {first_rows(off, rows.sum(axis=1)[ids])}."
             )
         return BoundTable(rows, steps, tuple(self.context), tuple(actions))
 

@@ -120,8 +120,8 @@ class Target:
             return one_hot(self.codes[positions], self.n_actions)
         if self.shown is not None:
             raise PolicyError(
-                f"policy {self.name!r} is known for the shown items only, so that models cannot be averaged over what "
-                "it would show. Use IPW or SNIPW, or give the probabilities of all items."
+                f"policy {self.name!r} has probabilities only for the shown items, so a model cannot be averaged over "
+                "its choices. Use IPW or SNIPW, or give the probabilities of all items."
             )
         assert self._ask is not None
         answer: Floats = self._ask(positions)
@@ -176,7 +176,7 @@ def named_policies(policies: Any, log: Log | Scan) -> dict[str, Any]:
             if not isinstance(name, str) or not name:
                 raise PolicyError(f"policy names must be non-empty strings. Got {name!r} instead.")
             if name == LOGGING_POLICY:
-                raise PolicyError(f"{name!r} stands for the log in tables. Choose another name.")
+                raise PolicyError(f"{name!r} is reserved for the current policy in tables. Choose another name.")
         return dict(policies)
     return {"policy": policies}
 
@@ -200,9 +200,9 @@ def resolve_labels(name: str, policy: Any, log: Log) -> Target:
         raise needs_rows(name)
     if getattr(policy, "without_replacement", False) and not getattr(log, "excludes_above", False):
         raise PolicyError(
-            f"policy {name!r} draws the items of a slate without replacement, which needs a log of slates that knows "
-            "the items above: op.Slates with distinct items and interaction 'cascade' or 'full'. Elsewhere give the "
-            "probability of each item at its position, whatever else is shown."
+            f"policy {name!r} draws the items of a slate without replacement, which needs to know the items above: "
+            "use op.Slates with distinct items and interaction 'cascade' or 'full'. Otherwise give the "
+            "probability of each item at its position, regardless of the other items."
         )
     try:
         shown = as_shown(policy, log)
@@ -250,7 +250,7 @@ def _from_function(name: str, policy: Any, log: Log) -> Target:
     n = context.n_table if shares else len(log.action)
     bound = Asked(name, policy, log, timed=timed, shares=shares)
     if n == 0:
-        raise PolicyError(f"policy {name!r}: the log has no rows to ask about.")
+        raise PolicyError(f"policy {name!r}: the log has no rows.")
     if bound.is_deterministic:
         codes = np.empty(n, dtype=np.int64)
         for block in blocks(n, 1):
@@ -269,10 +269,10 @@ def _check_eligible_codes(name: str, codes: Ints, log: Log) -> None:
         return
     bad = ~log.eligible[np.arange(len(codes)), codes]
     if bad.any():
-        remedy = "Choose among the eligible ones."
+        remedy = "Choose among the eligible actions."
         if getattr(log, "excludes_above", False):
             remedy += (
-                " No slate of the log shows an item twice, so that the items above are not; say distinct=False if they "
-                "could be."
+                " No slate of the log shows an item twice, so items already shown are not eligible; pass "
+                "distinct=False if items may repeat."
             )
-        raise PolicyError(f"policy {name!r}: chooses an action that was not eligible in {first_rows(bad)}. {remedy}")
+        raise PolicyError(f"policy {name!r} chooses an action that was not eligible in {first_rows(bad)}. {remedy}")

@@ -214,7 +214,7 @@ def _winning(
         shape = np.broadcast_shapes(one.shape, two.shape, mask.shape)
     except ValueError:
         shapes = f"{one.shape}, {two.shape} and {mask.shape}"
-        raise PolicyError(f"parameters and eligibility have shapes {shapes}.") from None
+        raise PolicyError(f"parameters and eligibility have different shapes: {shapes}.") from None
     if len(shape) not in {1, 2} or shape[-1] == 0:
         raise PolicyError(f"parameters must have shape (K,) or (n, K), K ≥ 1. Got {shape} instead.")
     for name, values in zip(parameters, (one, two), strict=True):
@@ -246,8 +246,8 @@ def _refined(arms: Callable[[Floats, Floats], _Arms], one: Floats, two: Floats, 
     if bad.any():
         row = int(bad.argmax())
         raise PolicyError(
-            f"row {offset + row}: the quadrature for Thompson sampling is off by {error[row]:.1e}, "
-            f"more than {TOLERANCE:.0e}. Parameters this extreme need Monte Carlo draws."
+            f"row {offset + row}: the quadrature for Thompson sampling has an error of {error[row]:.1e}, "
+            f"more than {TOLERANCE:.0e}. Use Monte Carlo draws for parameters this extreme."
         )
     return result
 

@@ -76,7 +76,7 @@ NOISE = 1.0
 LITTLE_NOISE = 0.5
 MODELED = {"DML": scores.doubly_robust, "WDR": scores.self_normalized_dr}
 PRODUCTS = {**MODELED, "SNIPW": scores.self_normalized}
-LOST = "products of ratios are not supported at this horizon"
+LOST = "the data do not support products of ratios at this horizon"
 
 
 def products_supported(
@@ -133,7 +133,7 @@ def candidates(d: Decisions, floor: Floor | None) -> tuple[dict[str, Floats], st
     if products_supported(d, *BARELY):
         robust = scores.doubly_robust(d)
     if contradicted(d, rungs[0].psi, robust):
-        why = "DRL is contradicted by products of ratios, whose support is thin"
+        why = "DRL disagrees with products of ratios, which few episodes support"
         return {"DML": robust, "WDR": scores.self_normalized_dr(d)}, why
     return marginal, LOST
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from offpolicy.scores.decisions import Decisions
     from offpolicy.splits.folds import Split
 
-FITTED = "its standard error takes the fitted π_b for the true one"
+FITTED = "its standard error treats the fitted π_b as the true one"
 
 LARGEST_SCORE = 1e100  # sums of squares of scores stay numbers
 SAME = 1e-9  # two calls of a score may add in another order
@@ -125,12 +125,12 @@ class Estimator:
         """Why the standard error does not bound the error; empty where it does.
 
         >>> named("DML").why_biased(weights_known=False), named("DM").why_biased(weights_known=True)[:34]
-        ('', 'its standard error leaves out the ')
+        ('', 'its standard error ignores the err')
         """
         if self.is_direct:
-            return "its standard error leaves out the error of its model"
+            return "its standard error ignores the error of its model"
         if self.biased:
-            return "its standard error leaves out the bias that it trades for variance"
+            return "its standard error ignores the bias that it accepts for less variance"
         if self.needs_known_weights and not weights_known:
             return FITTED
         return ""
@@ -289,8 +289,8 @@ def apply(estimator: Estimator, d: Decisions) -> Scored:
         differs = ~np.isclose(scored.psi, again, rtol=SAME, atol=0.0, equal_nan=True)
         if differs.any():
             raise UsageError(
-                f"the score of {estimator.name!r} gives other numbers in a second call: {first_rows(differs, again)}. "
-                "It may look at its decisions and at nothing else: no draws, no memory."
+                f"the score of {estimator.name!r} gives different numbers in a second call: "
+                f"{first_rows(differs, again)}. A score may depend only on its decisions: no random draws, no memory."
             )
     return scored
 
@@ -303,7 +303,7 @@ def _scored(estimator: Estimator, d: Decisions) -> Scored:
     scored = replace(scored, psi=plain_numbers(scored.psi, what, UsageError, LARGEST_SCORE))
     if scored.psi.shape != (d.n,):
         raise UsageError(
-            f"the score of {estimator.name!r} gave shape {scored.psi.shape} for {d.n} units. "
+            f"the score of {estimator.name!r} returned shape {scored.psi.shape} for {d.n} units. "
             "Return one number per unit; sum over steps with d.sum(…)."
         )
     bad = ~np.isfinite(scored.psi)

@@ -175,8 +175,8 @@ def best_difference(
     if beta != slopes[2]:
         slopes, away = _least_squares(product - beta * model, [weight], mass, single)
     note = (
-        f"coefficients of smallest variance for the difference: {slopes[1]:.3g} of the weights, {beta:.3g} of the "
-        "model; it need not be the difference of the two values"
+        f"coefficients with the smallest variance for the difference: {slopes[1]:.3g} for the weights, {beta:.3g} for "
+        "the model; the result need not be the difference of the two values"
     )
     return slopes[0] + away - float(away @ mass) / float(mass.sum()), note
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import constant, is_constant, some_of
+from offpolicy._arrays import constant, is_constant, picked, some_of
 from offpolicy.errors import NotIdentifiedError, UsageError
 from offpolicy.logs.columns import NOT_GIVEN
 
@@ -222,9 +222,9 @@ class Decisions:
             self.v[rows],
             self.discount,
             some_of(self.weight, units),
-            None if self.marginal is None else self.marginal[rows],
+            picked(self.marginal, rows),
             some_of(self.count, units),
-            None if self.fold is None else self.fold[units],
+            picked(self.fold, units),
             regressed=self.regressed,
             whole=self.whole,
         )
@@ -286,7 +286,7 @@ def within_floats(logs: Floats, d: Decisions) -> None:
     highest = float(logs.max(initial=-np.inf))
     if highest > LARGEST_LOG_WEIGHT:
         raise NotIdentifiedError(
-            f"an importance weight reaches e^{highest:.0f}, beyond what a float can hold: at a horizon "
+            f"an importance weight reaches e^{highest:.0f}, which overflows: at a horizon "
             f"of {d.layout.horizon} steps these data cannot support products of ratios. Use a "
             "self-normalized (SNIPW, WDR), marginalized (DRL) or model-based (DM) estimator, a "
             "shorter horizon, or a target closer to the logging policy."
@@ -304,7 +304,7 @@ class Undeclared(np.ndarray[Any, Any]):
     def _refuse(self, *_: Any, **__: Any) -> Any:
         name, need = self.what
         raise UsageError(
-            f"the score uses d.{name}, but its needs= does not name {need!r}, so that nothing was fitted for it. "
+            f"the score uses d.{name}, but its needs= does not name {need!r}, so nothing was fitted for it. "
             f"Declare it: Estimator(…, needs={{{need!r}, …}})."
         )
 

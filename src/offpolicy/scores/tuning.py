@@ -106,7 +106,7 @@ def magic(d: Decisions) -> Scored:
     """Blend of at most 30 j-step returns (all of them up to that horizon)."""
     table, steps = j_step_scores(d)
     if not np.isfinite(table).all():
-        return Scored(np.full(d.n, np.nan), "no logged episode follows the target to the end")
+        return Scored(np.full(d.n, np.nan), "no logged episode follows the policy to the end")
     means = np.array([d.mean(row) for row in table])
     centered = (table - means[:, None]) * np.sqrt(d.mass / d.mass.sum())
     covariance = centered @ centered.T / d.size
@@ -114,7 +114,7 @@ def magic(d: Decisions) -> Scored:
     away = np.maximum(np.abs(means - means[-1]) - reach, 0.0)
     blend = simplex_minimum(covariance + np.outer(away, away))
     shown = ", ".join(f"{_name(steps[j], d)} {blend[j]:.0%}" for j in np.argsort(-blend)[:3] if blend[j] > 0.005)
-    note = f"blend: {shown}; the variance takes its weights and the model as given"
+    note = f"blend: {shown}; the variance treats its weights and the model as fixed"
     return Scored(blend @ table, note)
 
 
@@ -229,7 +229,7 @@ def floored(d: Decisions, psi: Floats, floor: Floor | None = None) -> tuple[Floa
     if floor is None or not np.isfinite(psi).all() or not floor.is_above(d, psi):
         return psi, ""
     note = (
-        "the value model leaves next to nothing over; the standard error allows for events of probability "
+        "the value model explains almost all of the reward; the standard error allows for events of probability "
         f"{min(RULE_OF_THREE / d.size, 1.0):.2g}, which {d.size:,.0f} episodes may have missed"
     )
     mean = _mean(d, psi)

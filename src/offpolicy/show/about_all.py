@@ -36,8 +36,8 @@ def metrics(s: Subject) -> list[Block]:
     front = s.ev.pareto(s.level)
     first, *others = front.metrics
     about = (
-        f"{front.statement} All {level_text(s.level)} intervals in the table hold together. The rest of "
-        f"this page is about {first}; ev.metric(…).report(…) writes the same page about another metric."
+        f"{front.statement} All {level_text(s.level)} intervals in the table hold at once. The rest of "
+        f"this page is about {first}; ev.metric(…).report(…) writes the same page for another metric."
     )
     rows = [
         (
@@ -87,7 +87,7 @@ def _against(front: Pareto, first: str, metric: str, number: int, note: str) -> 
             ("logged", "current policy"),
         ),
         height=280,
-        note=f"{note} that hold together",
+        note=f"{note} that hold at once",
     )
 
 
@@ -129,7 +129,7 @@ def estimates(s: Subject) -> list[Block]:
         "Estimates",
     )  # fmt: skip
     alt = (
-        "Forest plot: the estimate of every policy by every estimator with its interval, beside the "
+        "Forest plot: the estimate of every policy by every estimator with its interval, next to the "
         "logged value. The numbers are in the table below."
     )
     picture = interval_rows(
@@ -181,13 +181,13 @@ def differences(s: Subject) -> list[Block]:
         "Paired differences",
     )  # fmt: skip
     about = (
-        "[paired|Paired]: both sides are compared on the same rows, so shared luck cancels. An interval "
-        "that excludes zero tells the two apart."
+        "[paired|Paired]: both sides are compared on the same rows, so shared luck cancels. If an interval "
+        "excludes zero, the two differ."
     )
     if len(ev.policies) > 1:
         about += (
-            " Intervals here are not corrected for comparing several policies: some exclude zero by chance. Those "
-            "above are corrected."
+            " Intervals here are not corrected for comparing several policies, so some may exclude zero by chance. "
+            "Those above are corrected."
         )
     if not few:
         about += f" Policies are compared with the current policy and with {s.policy}."
@@ -229,17 +229,20 @@ def checks(s: Subject) -> list[Block]:
     idle = sum(_rank(r) == max(MARKS) for r in rows)
     calm = len(well) - idle
     about = (
-        f"{len(rows) - idle} checks of the log, the weights, the models and the stability of the number were made: "
-        f"{len(raised)} raised something, {calm} did not." + (f" {idle} more do not apply here." if idle else "")
-    )
+        f"All {calm} checks passed" if not raised else f"{len(raised)} of {len(rows) - idle} checks raised a concern"
+    ) + (f"; {idle} more do not apply." if idle else ".")
     blocks: list[Block] = [Paragraph(about, "about")]
     if raised:
         kinds = [r["level"] for r in raised]
-        blocks.append(_check_table(raised, "Checks that raised something", kinds=kinds, stacks="wordy"))
+        blocks.append(_check_table(raised, "Checks that raised a concern", kinds=kinds, stacks="wordy"))
     if well:
-        more = f" and the {idle} that do not apply" if idle else ""
-        folds = f"Show the {calm} that raised nothing{more}"
-        blocks.append(_check_table(well, "Checks that raised nothing", folds=folds))
+        blocks.append(
+            _check_table(
+                well,
+                "Checks that passed or do not apply",
+                folds="Show all other checks" if raised else "Show all checks",
+            )
+        )
     return blocks
 
 
@@ -250,13 +253,19 @@ def _rank(row: dict[str, Any]) -> float:
     return {"alarm": 0.0, "caution": 1.0, "note": 1.5, "ok": 2.0}[row["level"]]
 
 
+def _sentences(row: dict[str, Any]) -> list[str]:
+    """Of the statistics that are of the same level as the check."""
+    alike = [s for s in row["statistics"] if (s["level"], s["ran"]) == (row["level"], row["ran"])]
+    return [capitalized(s["sentence"]) for s in (alike if row["ran"] else alike[:1])]
+
+
 def _check_table(rows: Sequence[dict[str, Any]], caption: str, **more: Any) -> Table:
     cells = [
         (
             r["name"].replace("_", " "),
             r["policy"] if r["policy"] is not None else "the log",
             (MARKS[_rank(r)], _rank(r)),
-            f"{capitalized(r['sentence'])} {r['remedy']}".strip(),
+            " ".join([*_sentences(r), r["remedy"]]).strip(),
         )
         for r in rows
     ]
@@ -280,20 +289,20 @@ def learned_section(learned: Learned) -> Section:
     ends = f"95% {plain(i.low)} to {plain(i.high)}"
     honest, naive = plain(learned.value.value), plain(learned.naive.value)
     worth = (
-        f"Its honest value is {honest} ({ends}): each row is scored by a policy that was learned without it. "
-        f"On the rows it was learned from it is "
-        + ("the same." if naive == honest else f"{naive}, which flatters it by {plain(learned.optimism, 2)}.")
+        f"Its honest value is {honest} ({ends}): each row is scored by a policy learned from other rows. "
+        f"On its training rows it is "
+        + ("the same." if naive == honest else f"{naive}, which is {plain(learned.optimism, 2)} too optimistic.")
     )
     if i.width > own.width:
         worth += (
-            " In some rows the policy learned from all rows acts differently from those. Its interval allows for that "
-            "and is wider than theirs at the top of this page."
+            " In some rows the policy learned from all rows acts differently from those. Its interval allows for that, "
+            "so it is wider than theirs at the top of this page."
         )
     body: list[Block] = [Paragraph(str(learned.policy))]
     if isinstance(learned.policy, TreePolicy):
         rows = [(str(r["when"]), str(r["action"]), f"{r['rows']:,}") for r in learned.policy.table()]
         rules = Table(("When", "Action", "Rows"), rows, "The rules of the tree", words=2)
-        tree = Markup(learned.policy.drawn(), "The learned tree: left where the answer is yes.", "tree", rules)
+        tree = Markup(learned.policy.drawn(), "The learned tree: go left if the answer is yes.", "tree", rules)
         body = [tree, Code(learned.policy.to_sql(), "As SQL", folds=True)]
     return Section("learned", "The learned policy", worth, body)
 
@@ -303,6 +312,6 @@ def selection_section(selection: Selection) -> Section:
     rows = [
         (c.policy, c.method, c.shown, c.shown_bound if math.isfinite(c.bound) else "none") for c in selection.candidates
     ]
-    headings = ("Policy", "Bound by", "Difference to the logging policy", selection.word.capitalize())
-    table = Table(headings, rows, "Bounds that hold together", words=2)
+    headings = ("Policy", "Bound by", "Difference from the current policy", selection.word.capitalize())
+    table = Table(headings, rows, "Bounds that hold at once", words=2)
     return Section("adopt", "What to adopt", str(selection).splitlines()[-1], [table])

@@ -44,10 +44,10 @@ def weights(s: Subject) -> list[Block]:
                f"{percent(size.details.get('share', float('nan')))} of the log"),
         Figure("Mean weight", plain(checks["mean_weight"].value, 4), "should be 1"),
         Figure("Largest weight", plain(checks["largest_weight"].value), share),
-        Figure("Weight 0", percent(evidence.zero_share(s.view)), "the policy would act otherwise"),
+        Figure("Weight 0", percent(evidence.zero_share(s.view)), "the policy would act differently"),
     ))  # fmt: skip
     if not rows:
-        return [head, Paragraph("No unit has a positive weight: there is nothing to draw.")]
+        return [head, Paragraph("No unit has a positive weight, so there is nothing to draw.")]
     picture = Picture(
         "weights",
         rows,
@@ -103,7 +103,7 @@ def by_position(s: Subject) -> list[Block]:
     rows = evidence.by_position(s.view, s.level)
     if len(rows) < 2:
         return []
-    about = "The estimate with its interval at each position, beside the logged value there."
+    about = "The estimate with its interval at each position, next to the logged value there."
     data = _groups(s, "Position", rows, "Estimate by position")
     more: dict[str, Any] = {"legend": BESIDE, "table": data, "note": s.note}
     return [interval_rows("positions", rows, "group", about, "reward at the position", **more)]
@@ -133,7 +133,7 @@ def horizon(s: Subject) -> list[Block]:
             f"Effective sample size, surviving weight and running {units} by {step}.",
             Axis(step, 1.0, float(max(2, len(rows))), is_whole=True),
             Axis(is_share=True),
-            Table.of(rows, [(step.capitalize(), "step", count), *shares], f"What is left, {step} by {step}"),
+            Table.of(rows, [(step.capitalize(), "step", count), *shares], f"Remaining weight, {step} by {step}"),
             legend=[(color, name) for _, name, color in series],
         )
     ]
@@ -150,7 +150,7 @@ def batches(s: Subject) -> list[Block]:
             "batches",
             rows,
             [band, Mark("line", y="logged", color="logged", is_dashed=True), line, points],
-            "The estimate and the logged value in each batch, in time.",
+            "The estimate and the logged value in each batch, in order of time.",
             Axis("batch"),
             Axis.over(rows, "low high value logged"),
             _groups(s, "Batch", rows, "Estimate by batch"),
@@ -169,14 +169,14 @@ def by_segment(s: Subject) -> list[Block]:
     left_out = [name for name in s.ev.problem.log.context.names or () if name not in shown]
     note = (
         f"{len(rows)} segments of {'1 column' if number == 1 else f'{number} columns'} are shown. Their intervals are "
-        f"widened so that all {len(rows)} hold together with {level_text(s.level)} probability, those of the values "
-        "and those of the differences to the log. Where the latter holds 0, the log does not say for whom the policy "
-        "earns more."
+        f"widened so that all {len(rows)} hold at once with {level_text(s.level)} probability, both for values "
+        "and for differences from the current policy. If the interval of a difference contains 0, the log cannot tell "
+        "whether the policy earns more in that segment."
     )
     if left_out:
         some = ", ".join(left_out[:MOST_COLUMNS]) + (", …" if len(left_out) > MOST_COLUMNS else "")
         note += f" Not shown: {some}; ask for them with segments=."
-    about = "The estimate with its interval inside each segment, beside the logged value there."
+    about = "The estimate with its interval inside each segment, next to the logged value there."
     data = _groups(s, "Segment", rows, "Estimate by segment")
     more: dict[str, Any] = {"heading": "column", "legend": BESIDE, "table": data, "orders": ORDERS, "note": s.note}
     return [Paragraph(note, "about"), interval_rows("segments", rows, "group", about, per_unit(s.ev), **more)]
@@ -189,8 +189,8 @@ def reward_model(s: Subject) -> list[Block]:
         return []
     single = s.view.decisions.layout.is_single
     what = "reward" if single else "value to come"
-    where = "for rows that the model had not seen" if s.view.split != "full" else "for the rows it was fitted to"
-    against = "" if single else " They are held against the reward plus the predicted value of the next step."
+    where = "for rows that the model had not seen" if s.view.split != "full" else "for the model's training rows"
+    against = "" if single else " They are compared with the reward plus the predicted value of the next step."
     about = f"Calibration of the model: observed against predicted {what}."
     return [Paragraph(f"Predictions {where}.{against}", "about"), _calibration(s, "reward", rows, what, about)]
 
@@ -200,7 +200,7 @@ def behavior(s: Subject) -> list[Block]:
     rows = evidence.behavior_bins(s.view, s.level)
     if len(rows) >= 2:
         kind = "logged" if s.view.behavior_is_known else "estimated"
-        about = "How often actions were taken against their probability."
+        about = "How often actions were taken, compared with their probability."
         small = rows[0]["predicted"] < SMALL
         picture = _calibration(s, "behavior", rows, "probability", about, is_logarithmic=small)
         return [Paragraph(f"Probabilities as {kind}, over all actions.", "about"), picture]
@@ -209,12 +209,12 @@ def behavior(s: Subject) -> list[Block]:
         return []
     shown = "the actions" if len(inverse) == total else f"the {len(inverse)} most played of the {total} actions"
     note = (
-        f"Shown are {shown} that the policy takes. For each, the mean of 1 / propensity over the rows where it was "
-        "logged (0 elsewhere) should be 1. The intervals are widened so that all of them hold together with "
+        f"The picture shows {shown} that the policy takes. For each, the mean of 1/propensity over the rows where it "
+        "was logged (0 elsewhere) should be 1. The intervals are widened so that all of them hold at once with "
         f"{level_text(s.level)} probability."
     )
     about = "The mean of 1 over the propensity of each action, which should be 1."
-    title = "mean of 1 / propensity; 1 = as often as said"
+    title = "mean of 1/propensity; 1 = as often as its propensity says"
     data = Table.of(
         inverse,
         [("Action", "action", str), ("Mean", "value", plain), (s.interval, "low high", span)],
@@ -252,7 +252,7 @@ def clipping(s: Subject) -> list[Block]:
     caps = [r["threshold"] for r in rows]
     data = Table.of(
         rows,
-        [("Weights cut off at", "threshold", plain), ("Value", "value", plain),
+        [("Weights capped at", "threshold", plain), ("Value", "value", plain),
          (s.interval, "low high", span), ("Decisions cut", "clipped", percent)],
         "Sensitivity to clipping",
     )  # fmt: skip
@@ -262,7 +262,7 @@ def clipping(s: Subject) -> list[Block]:
             rows,
             [replace(mark, x="threshold") for mark in BAND],
             "The estimate against the largest weight allowed.",
-            Axis("weights cut off at", min(caps), max(caps), is_logarithmic=True),
+            Axis("weights capped at", min(caps), max(caps), is_logarithmic=True),
             Axis.over(rows, "low high value"),
             data,
         )
@@ -273,36 +273,36 @@ PARTS: tuple[Part, ...] = (
     Part(
         "weights", "Importance weights",
         ("Each row counts by its [weight|importance weight]: how much more often the policy takes the logged action. "
-        "The [effective|effective sample] is how many rows that leaves."),
+        "The [effective|effective sample] is how many units the log is worth after weighting."),
         weights, nothing="no unit has a positive weight", shown=PAGE,
     ),
     Part(
-        "overlap", "What the log and the policy do",
+        "overlap", "Actions in the log and under the policy",
         ("[overlap|Overlap]: where the policy favors actions that are rare in the log, a few rows stand in for many. "
         "Actions never logged have no data at all."),
         overlap, shown=PAGE,
     ),
     Part(
         "positions", "Value by position",
-        ("What the slots of a slate earn, from the top. Values are by weights that add up to one at each position, and "
-        "the intervals hold together."),
+        ("The value of each slot of a slate, from the top. Weights add up to one at each position, and "
+        "all intervals hold at once."),
         by_position, nothing="only slates with rewards of slots have positions", shown=PAGE,
     ),
     Part(
         "horizon", "Weights step by step",
-        ("Weights are products over the steps of an episode, or the slots of a slate: the more there are, the fewer "
-        "episodes or slates carry the estimate."),
+        ("Weights are products over the steps of an episode, or the slots of a slate. The more steps or slots, "
+        "the fewer episodes or slates determine the estimate."),
         horizon, nothing="an impression has one step", shown=PAGE,
     ),
     Part(
         "batches", "Estimate over time",
         ("The estimate inside each [batch|batch]. A trend here means that the past may not predict the future. "
-        "The intervals are widened so that all of them hold together."),
+        "The intervals are widened so that all of them hold at once."),
         batches, nothing="the log has no batches", shown=PAGE,
     ),
     Part(
         "segments", "Value by segment",
-        ('The estimate inside groups of rows, beside the logged value. Open "Show the numbers" for the difference in '
+        ('The estimate inside groups of rows, next to the logged value. Open "Show the numbers" for the difference in '
         "each group, with its interval."),
         by_segment, nothing="the log has no context columns to group by", shown=PAGE,
     ),
@@ -312,7 +312,7 @@ PARTS: tuple[Part, ...] = (
         reward_model, nothing="no model was fitted", shown=PAGE,
     ),
     Part(
-        "propensities", "Do the propensities fit the log?",
+        "propensities", "Do the propensities match the log?",
         "Each action should have been logged as often as its probability says.",
         behavior, nothing="no model was fitted, and only the logged action's probability is known", shown=PAGE,
     ),
@@ -320,6 +320,6 @@ PARTS: tuple[Part, ...] = (
         "clipping", "Sensitivity to large weights",
         ("The estimate when large weights are [clipping|capped] at ever lower values. If it moves a lot, a few rows "
         "drive it."),
-        clipping, nothing="there are no weights to cut", shown=PAGE,
+        clipping, nothing="there are no weights to cap", shown=PAGE,
     ),
 )  # fmt: skip

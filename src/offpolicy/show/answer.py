@@ -29,7 +29,6 @@ Kind: TypeAlias = Literal["text", "strong", "name"]
 Fragment: TypeAlias = tuple[str, Kind]
 
 ORDER = {"trust": 0, "caution": 1, "insufficient evidence": 2}
-SEVERITY = {"ok": 0, "note": 1, "caution": 2, "alarm": 3}
 REFUSED = "insufficient evidence"
 MOST_NAMES = 3
 TITLE = "Against the current policy"
@@ -225,7 +224,7 @@ def _answer(ev: Evaluation, policy: str, level: float, traffic: Traffic | None) 
     worth = measure.worth(e.value, e.std_error)
     parts: list[Fragment]
     if not e.is_defined:
-        parts = [("The log holds no evidence about ", "text"), (policy, "name"), (".", "text")]
+        parts = [("The log has no evidence about ", "text"), (policy, "name"), (".", "text")]
     elif verdict.level == REFUSED:
         parts = [
             ("There is not enough evidence to say what ", "text"),
@@ -300,10 +299,10 @@ def difference_at(ev: Evaluation, policy: str, level: float, traffic: Traffic) -
 def _reasons(verdict: Verdict, findings: Findings) -> tuple[Reason, ...]:
     """The verdict's reasons without its conclusion, which the sentence above it has said already.
 
-    Findings that mean the same are one reason, and a remedy is given once.
+    A remedy is given once.
     """
     level = "alarm" if verdict.level == REFUSED else "caution"
-    against = [*(Reason(ground, level=level) for ground in verdict.grounds), *_topics(list(verdict.findings))]
+    against = [*(Reason(ground, level=level) for ground in verdict.grounds), *_raised(verdict.findings)]
     if against:
         return tuple(against)
     supporting = [findings[name] for name in SUPPORT if name in findings]
@@ -314,19 +313,16 @@ def _reasons(verdict: Verdict, findings: Findings) -> tuple[Reason, ...]:
     )
 
 
-def _topics(findings: list[Finding]) -> list[Reason]:
-    """Findings in plain words, those that share them together, in the order of the first of each."""
-    groups: dict[str, list[Finding]] = {}
-    for f in findings:
-        groups.setdefault(f.topic.raised or capitalized(f.sentence), []).append(f)
+def _raised(findings: Sequence[Finding]) -> list[Reason]:
+    """Findings in plain words, each with the sentences of its statistics."""
     remedies: set[str] = set()
     out = []
-    for text, members in groups.items():
-        new = [r for r in dict.fromkeys(f.remedy for f in members) if r and r not in remedies]
+    for f in findings:
+        text = f.topic.raised or capitalized(f.sentence)
+        new = [r for r in dict.fromkeys(s.remedy for s in f.statistics) if r and r not in remedies]
         remedies.update(new)
-        worst = max((f.level for f in members), key=lambda each: SEVERITY[each])
-        behind = tuple(b for b in (capitalized(f.sentence) for f in members) if b != text)
-        out.append(Reason(text, " ".join(new), worst, behind))
+        behind = tuple(b for b in (capitalized(s.sentence) for s in f.statistics) if b != text)
+        out.append(Reason(text, " ".join(new), f.level, behind))
     return out
 
 
@@ -342,7 +338,7 @@ def _advice(against: ChangeWords, test: ABTest | None) -> str:
     if test.is_reasonable:
         return f" Worth an A/B test: {arms} would detect {test.effect} {power}."
     return (
-        f" How large the gain is remains uncertain: an A/B test that detects {test.effect}, the part to count on, "
+        f" The size of the gain is uncertain: an A/B test that detects {test.effect}, a cautious estimate of it, "
         f"needs {test.size}."
     )
 

@@ -18,7 +18,7 @@ from offpolicy.errors import UsageError
 from offpolicy.evaluation.shown import Origin, Traffic
 from offpolicy.inference.figures import count
 from offpolicy.logs.kinds import unit_word
-from offpolicy.show import about_all, about_policy
+from offpolicy.show import about_all, about_policy, learning
 from offpolicy.show.answer import answers
 from offpolicy.show.parts import Subject
 from offpolicy.show.segments import groupings
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from offpolicy.trust.gate import GateResult
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "pandas", "narwhals")
-PARTS = {part.key: part for part in (*about_all.PARTS, *about_policy.PARTS)}
+PARTS = {part.key: part for part in (*about_all.PARTS, *learning.PARTS, *about_policy.PARTS)}
 OWN: dict[str, Part] = {}
 
 
 def register(part: Part) -> None:
     """Let a part of your own show up in every report, text and JSON from now on."""
     if part.key in PARTS | OWN:
-        raise UsageError(f"a section is called {part.key!r} already.")
+        raise UsageError(f"a section named {part.key!r} already exists.")
     OWN[part.key] = part
 
 
 def forget(key: str) -> None:
     """Take a part of your own out again."""
     if OWN.pop(key, None) is None:
-        raise UsageError(f"no section of your own is called {key!r}.")
+        raise UsageError(f"you have not added a section named {key!r}.")
 
 
 def parts(output: Output, place: Place) -> list[Part]:
@@ -115,7 +115,7 @@ class Document:
 
     def own(self, output: Output) -> list[tuple[Section, str | None]]:
         """All sections for pages that are not HTML, with the policy that they are about, if it is one."""
-        if not any(output in part.shown for part in OWN.values()):
+        if self.ev.replayed is None and not any(output in part.shown for part in OWN.values()):
             return []
         out: list[tuple[Section, str | None]] = [
             (section, None) for place in ("all", "end") for section in self.about_all(output, place)

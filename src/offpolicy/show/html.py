@@ -203,7 +203,7 @@ def write(evaluation: Evaluation, path: str | Path, **asked: Any) -> Path:
     """Write the report to ``path``; see `Evaluation.report`."""
     target = Path(path)
     if target.suffix.lower() not in {".html", ".htm"}:
-        raise UsageError(f"report() writes HTML: name the file .html. Got {str(path)!r} instead.")
+        raise UsageError(f"report() writes HTML, so the file name must end in .html. Got {str(path)!r} instead.")
     write_text(target, page(evaluation, **asked))
     return target
 

@@ -113,7 +113,7 @@ def per_unit(ev: Evaluation) -> str:
 def between(low: float, high: float, error: float, value: float) -> str:
     """An interval in words."""
     if math.isnan(low):
-        return "not identified" if math.isnan(value) else "refused"
+        return "no estimate" if math.isnan(value) else "refused"
     return f"{measured(low, error)} to {measured(high, error)}"
 
 

@@ -32,7 +32,7 @@ MOST_TICKS = 8
 FORMER = {"forest": ("estimates",), "pareto": ("metrics",), "calibration": ("calibration", "propensities")}
 KINDS = (
     "forest", "differences", "pareto", "weights", "overlap", "batches", "calibration", "clipping", "horizon",
-    "positions", "segments",
+    "positions", "segments", "learning",
 )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def plot_value_curve(curve: ValueCurve, ax: Any = None) -> Any:
     logged = curve.evaluation.logged.value
     names = curve.evaluation.problem.log.names
     axes.fill_between(curve.action, curve.low, curve.high, color=ACCENT, alpha=0.16, lw=0)
-    axes.plot(curve.action, curve.value, "o-", color=ACCENT, ms=4, label="the same for everyone")
+    axes.plot(curve.action, curve.value, "o-", color=ACCENT, ms=4, label="one action for everyone")
     axes.axhline(logged, color=LOGGED, lw=1.5, label="as logged")
     axes.set_xlabel(names.action)
     axes.set_ylabel(f"{names.reward}, {level_text(curve.level)} band over all actions")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from offpolicy.show.segments import Column
     from offpolicy.trust.gate import GateResult
 
-SCHEMA = "offpolicy.evaluation.result/4"
+SCHEMA = "offpolicy.evaluation.result/5"
 SCHEMA_FILE = "result.schema.json"
 
 

@@ -235,7 +235,7 @@ def _in_row(mark: Mark, row: Row, x: Scale) -> str:
         return f'<rect class="join" x="{pos(a)}" width="{pos(b - a)}"/>'
     value = row[mark.x]
     if not is_finite(value):
-        return '<text class="s" x="0" y="16">not identified</text>'
+        return '<text class="s" x="0" y="16">no estimate</text>'
     if math.isnan(row[mark.low]):  # refused: a point that stands for nothing sure
         return f'<circle class="refused" cx="{pos(x.at(value))}"/>'
     low, high = (v if is_finite(v) else end for v, end in ((row[mark.low], x.low), (row[mark.high], x.high)))

@@ -121,7 +121,7 @@ def lift_of(e: Estimate, base: Estimate, level: float) -> Row:
     """Relative change (value − base)/|base|; None where the base may be 0, and why."""
     nothing = {"lift": None, "lift_low": None, "lift_high": None, "lift_unbounded": None}
     if not e.is_defined:
-        return {**nothing, "lift_refused": "not identified"}
+        return {**nothing, "lift_refused": "no estimate"}
     if (why := no_base(base, level)) is not None:
         return {**nothing, "lift_refused": why}
     relative = e.lift(base)
@@ -168,8 +168,7 @@ def by_group(
     # A half-sample estimate fills the units it does not score, which are then no units of a group.
     gap = e - logged if e.scored is None else None
     rows: list[Row] = []
-    for code, label in enumerate(labels):
-        members = codes == code
+    for label, members in zip(labels, _positions(codes, len(labels)), strict=True):
         part, base = e.within(members), logged.within(members)
         if part is None or base is None or part.n < 2:
             continue
@@ -178,6 +177,17 @@ def by_group(
         change = None if gap is None else gap.within(members)
         rows.append({"group": label, **summary(part, each), **own, **against_log(change, each)})
     return rows
+
+
+def _positions(codes: Ints, groups: int) -> list[Ints]:
+    """Of the units of each group, in order; units of no group are left out.
+
+    >>> [at.tolist() for at in _positions(np.array([1, 0, -1, 1]), 2)]
+    [[1], [0, 3]]
+    """
+    order = np.argsort(codes, kind="stable")
+    edges = np.searchsorted(codes, np.arange(groups + 1), sorter=order)
+    return [order[a:b] for a, b in pairwise(edges)]
 
 
 def against_log(gap: Estimate | None, level: float) -> Row:

@@ -88,7 +88,7 @@ def _against(e: Estimate, logged: Estimate, level: float) -> str:
 
 def _interval(interval: Interval) -> str:
     if math.isnan(interval.low):
-        return "not identified"
+        return "no estimate"
     if not interval.sufficient:
         return "refused"
     return f"[{number(interval.low)}, {number(interval.high)}]"
@@ -170,7 +170,7 @@ def pareto_table(evaluation: Evaluation, level: float = 0.95) -> str:
         rows.append((visible(policy), *cells, beaten))
     names = [f"{visible(m)} ({'lower' if m in front.minimized else 'higher'})" for m in front.metrics]
     text = align(("policy", *names, "worse in all than"), rows, numbers=False)
-    note = f"All intervals hold together with {100 * front.level:.10g}% probability."
+    note = f"All intervals hold at once with {100 * front.level:.10g}% probability."
     return "\n".join([text, "", visible(front.statement), note])
 
 
@@ -317,7 +317,7 @@ def _segments(ev: Evaluation, columns: Sequence[Column] | Column, level: float) 
         for r in segment_rows(ev, columns, level=level)
     ]
     head = ("policy", "segment", "value", "current policy", "difference", "n")
-    note = f"The {level_text(level)} intervals of a policy hold together."
+    note = f"The {level_text(level)} intervals of a policy hold at once."
     return [*_markdown_table(head, rows), "", note]
 
 

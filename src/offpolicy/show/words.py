@@ -74,7 +74,7 @@ class Measure:
     def between(self, e: Estimate, interval: Interval) -> str:
         """An interval of an estimate."""
         if not e.is_defined:
-            return "not identified"
+            return "no estimate"
         if not interval.sufficient:
             return "refused"
         return " to ".join(self.text(end, e.std_error) for end in interval)
@@ -153,7 +153,7 @@ class ChangeWords:
     @classmethod
     def undefined(cls) -> ChangeWords:
         """Nothing is known."""
-        return cls("", "", DASH, "not identified", 0)
+        return cls("", "", DASH, "no estimate", 0)
 
     @classmethod
     def of(cls, against: Change, *, minimize: bool = False) -> ChangeWords:
@@ -183,7 +183,12 @@ class ChangeWords:
         if low > 0 or high < 0:
             near, far = sorted((abs(low), abs(high)))
             return cls(size, f"{text(near)} to {text(far)} {_word(value)}", short, ends, sign)
-        return cls(size, f"{text(low)} {_word(low)} to {text(high)} {_word(high)}", short, ends, sign)
+
+        def end(x: float) -> str:
+            size = text(x)
+            return f"{size} {_word(x)}" if size.strip("0.%,") else "no change"
+
+        return cls(size, f"{end(low)} to {end(high)}", short, ends, sign)
 
 
 def _word(x: float) -> str:
@@ -230,7 +235,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "A/B test to settle it",
         (
             "An experiment that gives half of the traffic to each policy. Its size gives an 80% chance of detecting "
-            "the difference beside it. That difference is smaller than the estimate, to offset selection, or 10% "
+            "the difference shown with it. That difference is smaller than the estimate, to offset selection, or 10% "
             "of the logged value where there may be no difference."
         ),
     ),

@@ -69,8 +69,8 @@ class Part:
         """The training units, of which a fit needs some."""
         if len(self.train) == 0:
             raise UsageError(
-                "a fold holds all units of the log, so that no unit is left to fit models on. Use another "
-                "seed, more units, or give fold labels."
+                "one fold has all units of the log, so none are left to fit models on. Use another "
+                "seed, more units, or your own fold labels."
             )
         return self.train
 
@@ -204,7 +204,7 @@ class Plan:
         if given is not None:
             if given.shape[1] != len(units):
                 raise UsageError(
-                    f"folds= holds {given.shape[1]:,} labels for {len(units):,} units. Give one label per "
+                    f"folds= has {given.shape[1]:,} labels for {len(units):,} units. Give one label per "
                     "unit, or an int."
                 )
             k = self.k if labels is None else int(given.max()) + 1
@@ -268,7 +268,7 @@ def _codes(labels: Array, repeats: int) -> Ints:
     for r, row in enumerate(table):
         number, codes[r] = _numbered(row)
         if number < 2:
-            raise UsageError("folds= holds a single label. Cross-fitting needs at least two folds.")
+            raise UsageError("folds= has a single label. Cross-fitting needs at least two folds.")
     return codes
 
 
@@ -287,6 +287,6 @@ def _check_clusters(labels: Ints, cluster: Ints) -> None:
     broken = labels != first[cluster]
     if broken.any():
         raise DataError(
-            f"folds= splits a cluster: the fold label differs inside it in {first_rows(broken)}. "
+            f"folds= splits a cluster: its units have different fold labels in {first_rows(broken)}. "
             "Give all units of a cluster the same label."
         )

@@ -66,7 +66,7 @@ def check_policy(policy: Any, context: Rows, actions: Iterable[Hashable], *, t: 
     >>> check_policy(lambda x: np.column_stack([x, 1 - x]), x, ["a", "b"])
     >>> check_policy(lambda x: np.column_stack([x / x.sum(), 1 - x / x.sum()]), x, ["a", "b"])
     Traceback (most recent call last):
-    offpolicy.errors.PolicyError: the policy gives other probabilities when rows are passed in two
+    offpolicy.errors.PolicyError: the policy gives different probabilities when rows are passed in two
     parts: 4 of 5 values (first: row 1, row 2, row 3, …). A row's distribution may depend only on
     that row; look for sums, ranks or scaling over all rows.
     """
@@ -139,21 +139,19 @@ def check_reward_model(model: Any, context: Rows | None = None) -> None:
     except OffPolicyError:
         raise
     except Exception as error:  # the user's own code
-        raise ModelError(
-            f"{name} failed while it was tried on {n} rows with {type(error).__name__}: {error}"
-        ) from error
+        raise ModelError(f"{name} failed on {n} test rows with {type(error).__name__}: {error}") from error
     predicted = _finite(one, n, name)
     _same_predictions(predicted, _finite(again, n, name), name, "when fitted again with the same seed")
     order = rng.permutation(n)
     mixed = np.empty_like(predicted)
     mixed[order] = _finite(fits[0].predict(_rows(X, order), action[order]), n, name)
-    _same_predictions(predicted, mixed, name, "when rows come in another order")
+    _same_predictions(predicted, mixed, name, "when rows come in a different order")
     halves = np.array_split(np.arange(n), 2)
     parts = [fits[0].predict(_rows(X, rows), action[rows]) for rows in halves]
     _same_predictions(predicted, np.concatenate(parts), name, "when rows are passed in two parts")
     for before, after in zip(kept, (X, action, reward), strict=True):
         if not np.array_equal(before, np.asarray(after)):
-            raise ModelError(f"{name} writes into the rows it is given. Work on a copy.")
+            raise ModelError(f"{name} changes the rows it is given. Work on a copy.")
 
 
 def _rows(X: Any, rows: Any) -> Any:
@@ -163,7 +161,7 @@ def _rows(X: Any, rows: Any) -> Any:
 def _finite(values: Any, n: int, name: str) -> Any:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n,):
-        raise ModelError(f"{name} predicted shape {array.shape} for {n} rows. Give one number per row.")
+        raise ModelError(f"{name} returned shape {array.shape} for {n} rows. Return one number per row.")
     bad = ~np.isfinite(array)
     if bad.any():
         raise ModelError(f"{name} predicted {first_rows(bad, array)} that are not finite.")
@@ -173,7 +171,7 @@ def _finite(values: Any, n: int, name: str) -> Any:
 def _same_predictions(one: Any, other: Any, name: str, when: str) -> None:
     differs = ~np.isclose(one, other, rtol=RELATIVE, atol=ABSOLUTE)
     if differs.any():
-        raise ModelError(f"{name} predicts other numbers {when}: {first_rows(differs, other)}.")
+        raise ModelError(f"{name} predicts different numbers {when}: {first_rows(differs, other)}.")
 
 
 @checks_arguments
@@ -201,7 +199,7 @@ def check_score(score: Any, *, trajectories: bool | None = None) -> None:
     >>> check_score(lambda d: d.sum(d.gamma * d.rho * d.reward))
     >>> check_score(lambda d: d.reward.mean())
     Traceback (most recent call last):
-    offpolicy.errors.UsageError: the score of 'score' gave shape () for 60 units. Return one number per unit; sum
+    offpolicy.errors.UsageError: the score of 'score' returned shape () for 60 units. Return one number per unit; sum
     over steps with d.sum(…).
     """
     estimator = score if isinstance(score, Estimator) else Estimator("score", score)
@@ -213,7 +211,7 @@ def check_score(score: Any, *, trajectories: bool | None = None) -> None:
     episodes = _decisions(Layout.ragged(np.arange(UNITS) % 3 + 1), estimator)
     if alone and trajectories is None and _is_by_decision(estimator, episodes):
         warnings.warn(
-            f"{estimator.name!r} works for single decisions, not for episodes: it gives one number per decision. Sum "
+            f"{estimator.name!r} works for single decisions, not for episodes: it returns one number per decision. Sum "
             'over steps with d.sum(…), or declare it: Estimator(…, kinds={"bandit"}).',
             stacklevel=2,
         )
@@ -258,7 +256,7 @@ def _check_on(estimator: Estimator, d: Decisions) -> None:
     order = np.random.default_rng(1).permutation(d.n)
     mixed = np.empty_like(psi)
     mixed[order] = apply(estimator, d.part(order)).psi
-    _same_scores(estimator, psi, mixed, "when units come in another order")
+    _same_scores(estimator, psi, mixed, "when units come in a different order")
     if estimator.linear_in_reward:
         none = apply(estimator, replace(d, reward=np.zeros_like(d.reward))).psi
         twice = apply(estimator, replace(d, reward=2 * d.reward)).psi
@@ -275,7 +273,9 @@ def _check_on(estimator: Estimator, d: Decisions) -> None:
 def _same_scores(estimator: Estimator, one: Array, other: Array, when: str) -> None:
     differs = ~np.isclose(one, other, rtol=CLOSE, atol=CLOSE, equal_nan=True)
     if differs.any():
-        raise UsageError(f"the score of {estimator.name!r} gives other numbers {when}: {first_rows(differs, other)}.")
+        raise UsageError(
+            f"the score of {estimator.name!r} gives different numbers {when}: {first_rows(differs, other)}."
+        )
 
 
 @checks_arguments
@@ -307,21 +307,21 @@ def check_learner(learner: Any) -> None:
     own, other = fresh(learner, actions), fresh(learner, actions)
     for update in range(3):
         p = check_rows(own.probabilities(context), (UNITS, 3), name)
-        _same(p, own.probabilities(context), f"{name} gives other probabilities when asked again")
+        _same(p, own.probabilities(context), f"{name} gives different probabilities in a second call")
         alone = np.vstack([own.probabilities(context[:7]), own.probabilities(context[7:])])
-        _same(p, alone, f"{name} gives a row other probabilities when other rows are asked with it")
+        _same(p, alone, f"{name} gives a row different probabilities when it is asked with other rows")
         if update < 2:
             action = as_array(np.array(actions, dtype=object)[rng.integers(3, size=UNITS)])
             reward = (rng.random(UNITS) < 0.3 + 0.3 * (action == "b")) * 1.0
             own.update(context, action, reward, np.full(UNITS, 1 / 3))
     first = check_rows(other.probabilities(context), (UNITS, 3), name)
     untouched = fresh(learner, actions).probabilities(context)
-    _same(first, untouched, f"{name} shares what it learns with copies of itself")
+    _same(first, untouched, f"{name} shares its state with copies of itself")
 
 
 def _same(a: Any, b: Any, what: str) -> None:
     gap = np.abs(np.asarray(a) - np.asarray(b)).max()
     if gap > AGREEMENT:
         raise UsageError(
-            f"{what}: they differ by up to {gap:.3g}. probabilities() must depend on its row and on the updates alone."
+            f"{what}: they differ by up to {gap:.3g}. probabilities() must depend only on its row and on the updates."
         )

@@ -23,9 +23,10 @@ GIVEN = "assumes the given propensities are the ones actually used"
 ACCEPTED = "assumes that no unrecorded cause changes the odds of an action by more than a factor of {:g}"
 COARSE = "assumes that actions of one cell (same {}; {}) earn the same, apart from what the reward model predicts"
 UNSEEN = "assumes that the policy was not learned from these rows"
+KEPT = "that no row is missing because of its reward"
 ELSEWHERE = "relies on your statement that the policy was not learned from these rows"
 UNTESTED = (
-    "Whether cells of actions are fine enough could not be tested, because the exact weights are unknown or carry too "
+    "Whether cells of actions are fine enough could not be tested, because the exact weights are unknown or have too "
     "little information. The estimate {}."
 )
 OF_CELLS = "Only the logged action's probability is known, so the probabilities of cells were fitted"
@@ -75,6 +76,14 @@ def of_policy(ev: Answer, policy: str) -> str:
     return ELSEWHERE if policy in ev.settings.get("learned_elsewhere", ()) else UNSEEN
 
 
+def of_policy_and_rows(ev: Answer, policy: str) -> str:
+    """What a number assumes of the policy, and of rows that are not there unless weights stand for those left out."""
+    told = of_policy(ev, policy)
+    if ev.problem.log.is_weighted:
+        return told
+    return f"{told} and {KEPT if told == UNSEEN else f'assumes {KEPT}'}"
+
+
 def check_learned_elsewhere(asked: object, policies: list[str]) -> list[str]:
     """Names of the policies that were declared to be learned elsewhere.
 
@@ -89,7 +98,8 @@ def check_learned_elsewhere(asked: object, policies: list[str]) -> list[str]:
     for name in names:
         if name not in policies:
             raise UsageError(
-                f"learned_elsewhere= names {name!r}, which is no policy here.{did_you_mean(str(name), policies)}"
+                f"learned_elsewhere= names {name!r}, which is not one of the "
+                f"policies.{did_you_mean(str(name), policies)}"
             )
     return list(names)
 
@@ -103,9 +113,9 @@ def check_declarations(log: Log | Scan, randomized: object, gamma: object) -> No
     if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not 1 <= gamma < 1e6:
         raise UsageError(f"gamma= must be a number of at least 1. Got {gamma!r} instead.")
     if not log.space.finite:
-        raise UsageError("gamma= bounds the odds of labels. These actions are numbers: leave gamma= out.")
+        raise UsageError("gamma= bounds the odds of labels, but these actions are numbers. Leave gamma= out.")
     if not log.unit_kind.decides_once:
-        raise UsageError("gamma= works for single decisions only. Leave it out for episodes.")
+        raise UsageError("gamma= works only for single decisions. Leave it out for episodes.")
 
 
 def grounds(ev: Answer, policy: str, level: float) -> tuple[list[str], bool]:

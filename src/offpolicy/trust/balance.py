@@ -24,7 +24,7 @@ their inverses have no variance to speak of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ import numpy as np
 from scipy import special
 
 from offpolicy.logs.kinds import space_of
+from offpolicy.logs.log import changed
 from offpolicy.policies.distribution import blocks
 from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
@@ -40,7 +41,7 @@ from offpolicy.trust.view import counts_and_weights, propensities, several
 
 if TYPE_CHECKING:
     from offpolicy._arrays import Array, Floats
-    from offpolicy.logs.log import Log
+    from offpolicy.logs.log import L, Log
     from offpolicy.trust.check import Level
     from offpolicy.trust.hashes import Hashes
 
@@ -53,14 +54,14 @@ BINS = 4  # intervals of numbers
 NARROW = 1e-6  # variance over squared mean up to which a column does not vary beyond rounding of its powers
 
 
-def binned(log: Any) -> Any:
+def binned(log: L) -> L:
     """The log, or a block of it, with intervals of numbers for actions; rows elsewhere count for none."""
-    low, high = log.space.span
+    low, high = log.space.span or (0.0, 0.0)
     first, width = low + (high - low) / 4, (high - low) / (2 * BINS)
     place = np.floor((log.action - first) / width)
     inside = (place >= 0) & (place < BINS)
     edges = [first + width * j for j in range(BINS + 1)]
-    return replace(
+    return changed(
         log,
         action=np.where(inside, place, 0).astype(np.int64),
         space=space_of(tuple(f"{a:.4g} to {b:.4g}" for a, b in pairwise(edges))),
@@ -252,15 +253,15 @@ def finding(log: Log, sums: BalanceSums | None, *, whole: bool) -> Finding:
     off = float(size[side, f, a])
     column, label = sums.names[f], log.actions[a]
     said = (
-        f"its mean is {off:.2g} standard deviations off"
+        f"its mean is off by {off:.2g} standard deviations"
         if side == 0
-        else f"{'large' if side == 1 else 'small'} values come {100 * off:.3g}% too often"
+        else f"{'large' if side == 1 else 'small'} values are {100 * off:.3g}% too frequent"
     )
     sentence = (
-        f"context columns have the same means whatever the action, by propensity (p = {p:.2g} of {tests} comparisons)."
+        f"after weighting, context columns have the same means for every action (p = {p:.2g} of {tests} comparisons)."
         if fine(name, p)
-        else f"column {column!r} is out of balance: among rows of action {label!r}, each counted 1/propensity "
-        f"times, {said} (p = {p:.2g} of {tests} comparisons)."
+        else f"column {column!r} is out of balance: among rows of action {label!r}, weighted by "
+        f"1/propensity, {said} (p = {p:.2g} of {tests} comparisons)."
     )
     at_most: Level = "alarm" if off > MATERIAL else "note"
     details = {"column": column, "action": label, "z": float(z.ravel()[worst]), "off": off, "tests": tests}
@@ -335,12 +336,12 @@ CHECKS = (
         "balance",
         Threshold(
             0.001, 0.0001, "below",
-            "Logged propensities are not those that the actions were drawn with, or a context column was "
-            "written after the action: check both, column by column.",
+            "Either the logged propensities are not the ones actually used, or a context column was "
+            "written after the action. Check both, column by column.",
             decides=True, false_alarms=0.001,
         ),
         log=lambda s: finding(s.log, s.sums.balance, whole=s.sums.distribution is not None), applies=propensities,
         topic=Topic("Contexts differ between actions in ways the propensities do not explain."),
-        value="p-value: context columns by action, weighted by 1/propensity, against all rows",
+        value="p-value: context columns by action, weighted by 1/propensity, compared with all rows",
     ),
 )  # fmt: skip

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.estimate import Estimate
     from offpolicy.inference.reach import Reach
     from offpolicy.inference.score_table import Units
+    from offpolicy.logs.log import Log
     from offpolicy.policies.coarse import Cells
     from offpolicy.policies.target import Target
     from offpolicy.scores.catalog import Estimator
@@ -136,7 +137,7 @@ class Check:
     Attributes
     ----------
     name : str
-        Under which ``ev.diagnostics`` has it.
+        Of the statistic, and of the check itself where `part_of` names no other.
     limits : Threshold
         When its value is worth a note, a caution or an alarm, whether an alarm decides, and what to do then.
     columns : callable, optional
@@ -155,6 +156,8 @@ class Check:
         The plain words of the report.
     value : str
         What its value is, for the table of checks.
+    part_of : str
+        Under which name ``ev.diagnostics`` lists it, together with other statistics of one question; "": its own.
 
     Examples
     --------
@@ -182,6 +185,12 @@ class Check:
     singly: str = ""
     topic: Topic = Topic("")
     value: str = ""
+    part_of: str = ""
+
+    @property
+    def listed(self) -> str:
+        """The name under which ``ev.diagnostics``, the report and the JSON list it."""
+        return self.part_of or self.name
 
 
 CHECKS: dict[str, Check] = {}
@@ -196,7 +205,7 @@ def declare(*checks: Check) -> None:
 def register(check: Check) -> Check:
     """Run a check of your own with every evaluation from now on."""
     if check.name in CHECKS and CHECKS[check.name] is not check:
-        raise UsageError(f"a check is called {check.name!r} already. Choose another name.")
+        raise UsageError(f"a check named {check.name!r} already exists. Choose another name.")
     CHECKS[check.name] = check
     OWN.add(check.name)
     return check
@@ -205,7 +214,7 @@ def register(check: Check) -> Check:
 def forget(name: str) -> None:
     """Take a check of your own back."""
     if name not in OWN:
-        raise UsageError(f"no check of your own is called {name!r}.")
+        raise UsageError(f"you have not added a check named {name!r}.")
     OWN.discard(name)
     del CHECKS[name]
 
@@ -216,11 +225,11 @@ PROPENSITIES = (
     "logged, in (0, 1], not rounded and joined to the right rows."
 )
 FITTED = (
-    "The fitted π_b is off: try another behavior_model=, or give it the columns that the logging policy looked at; "
-    "propensities that are logged need no model."
+    "The fitted π_b is wrong. Try another behavior_model=, add the columns that the logging policy used, or log "
+    "propensities."
 )
-OVERLAP = "Log with more exploration, or evaluate a policy closer to the logging one (a mixture)."
-WIDER = "Rewards depend on slots that interaction= leaves out: assume a wider one ('cascade' or 'full')."
+OVERLAP = "Log with more exploration, or evaluate a policy closer to the current one (a mixture)."
+WIDER = "Rewards depend on slots that interaction= leaves out. Assume a wider one ('cascade' or 'full')."
 MODEL = "Try another model, more features, or leave the choice to 'auto'."
 
 
@@ -262,6 +271,34 @@ class Problem(Protocol):
     def reach(self, target: Target, split: Split) -> Reach: ...
     def sums(self, *name: Any) -> Any: ...
     def blend(self, target: str, estimator: Estimator) -> tuple[float, float]: ...
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Estimates of a policy that was tried, how much information its weights hold, and whether its window is cut."""
+
+    estimates: Mapping[str, Estimate]
+    size: float
+    is_cut: bool
+
+
+class Trials(Protocol):
+    """What a `Ratio` may try on a log before the question is answered, on the same units, folds and fits."""
+
+    @property
+    def log(self) -> Log: ...
+    @property
+    def estimators(self) -> Sequence[Estimator]: ...
+    @property
+    def behavior(self) -> Any: ...
+    @property
+    def kept(self) -> dict[Any, Any]: ...
+    def key(self, *what: Any) -> tuple[Any, ...]: ...
+    def token(self, policy: Any) -> Any: ...
+    def names(self, targets: Mapping[str, Target]) -> list[tuple[str, Any]]: ...
+    def views(self, targets: Mapping[str, Target], probe: Estimator) -> dict[str, View]: ...
+    def run(self, policies: dict[str, Any], probes: Sequence[Estimator]) -> dict[str, Tried]: ...
+    def adopt(self, renamed: Mapping[str, tuple[str, Any]], tried: set[str]) -> None: ...
 
 
 class Answer(Protocol):

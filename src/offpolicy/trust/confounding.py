@@ -164,12 +164,12 @@ def finding(view: View) -> Finding:
     details: dict[str, Any] = {"curve": [_point(bounds, g) for g in GAMMAS]}
     gamma = breaking_point(bounds)
     if gamma == 1:
-        why = "the difference to the logged value may be 0 as it is: a hidden cause has nothing to explain."
+        why = "the difference from the logged value may be 0 anyway, so a hidden cause has nothing to explain."
         return Finding(name, math.nan, "ok", why, "", details)
     much = f"{gamma:.3g}" if math.isfinite(gamma) else f"more than {LARGEST:g}"
     sentence = (
         f"an unobserved cause that changes the odds of the logged action by a factor {much} could explain "
-        "the whole difference to the logged value."
+        "the whole difference from the logged value."
     )
     return judged(name, gamma, sentence, details)
 
@@ -189,7 +189,7 @@ def _point(bounds: Sensitivity, gamma: float) -> dict[str, float]:
 def why_not(view: View) -> str:
     """Why a hidden cause is not looked for; empty where it is."""
     if view.behavior_is_known:
-        return "propensities were logged, so nothing unobserved can have decided the action."
+        return "propensities were logged, so no unobserved cause can have decided the action."
     return "" if view.weight.any() else "there is no overlap."
 
 
@@ -204,6 +204,6 @@ CHECKS = (
         policy=finding, applies=lambda view: labels(view) or why_not(view),
         singly="the bound is for single decisions, not for episodes.",
         topic=Topic("An unrecorded cause of the actions could overturn the answer."),
-        value="factor Γ by which π_b may be wrong before the difference to the log could vanish",
+        value="factor Γ by which π_b may be wrong before the difference from the logged value could vanish",
     ),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def check_log(log: Log) -> Diagnostics:
     'alarm'
     """
     plan = Plan()
-    log = cast("Log", settle(log, lambda: plan.block(log.units), dict.fromkeys(log.metrics), plan.seed))
+    log = settle(log, lambda: plan.block(log.units), dict.fromkeys(log.metrics), plan.seed)
     return Diagnostics(Findings(log_findings(log, log_sums(log))), {})
 
 

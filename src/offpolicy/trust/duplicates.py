@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from offpolicy.trust.sums import LogSums
 
 COPIES = 4.0
-ALIKE = "rows of a cluster may be alike; the standard error allows for it."
+ALIKE = "rows of a cluster may be equal; the standard error allows for it."
 STEPS = " step by step"
 COMMON = 0.01  # share from which on a reward is one that many rows have
 IDENTIFYING = 1 / 3  # share of distinct contexts from which an equal episode is suspicious
@@ -159,9 +159,9 @@ class Twins:
 def duplicates(log: Log, sums: LogSums) -> Finding:
     """Copies of rows: more agreement than chance has it (`Twins`); of episodes and numbers, plain repetitions."""
     if several(log):
-        return _repeated(log, sums, "states repeat by nature, so equal episodes are to be expected.", "episodes", STEPS)
+        return _repeated(log, sums, "states repeat, so equal episodes are normal.", "episodes", STEPS)
     if not log.space.finite:
-        return _repeated(log, sums, "contexts and actions repeat, so equal rows are to be expected.", "rows", "")
+        return _repeated(log, sums, "contexts and actions repeat, so equal rows are normal.", "rows", "")
     if log.has_clusters:
         return not_applicable("duplicates", ALIKE)
     return _copies("duplicates", _excess(log, sums.twins[:1]))
@@ -171,7 +171,7 @@ def near_duplicates(log: Log, sums: LogSums) -> Finding:
     """Copies of rows with one column changed."""
     name = "near_duplicates"
     if not log.space.finite:
-        return not_applicable(name, "looked for among labels only.")
+        return not_applicable(name, "this check is for actions that are labels.")
     return not_applicable(name, ALIKE) if log.has_clusters else _copies(name, _excess(log, sums.twins[1:]))
 
 
@@ -187,12 +187,12 @@ def _copies(name: str, found: list[tuple[str | None, float, float]]) -> Finding:
         return not_applicable(name, "there are no context columns to leave out one by one.")
     column, z, share = max(found, key=lambda each: each[1])
     sure = adjusted_z(z, len(found)) > COPIES if z > 0 else False
-    but = "" if column is None else f" but for column {column!r}"
+    but = "" if column is None else f" except in column {column!r}"
     sentence = (
-        f"{100 * share:.3g}% of the rows are copies of another one{but}: rows that agree in all else took the same "
-        f"action far more often than their propensities make likely (z = {z:.3g})."
+        f"{100 * share:.3g}% of rows are copies of another row{but}: otherwise equal rows have the same action far "
+        f"more often than their propensities allow (z = {z:.3g})."
         if sure
-        else "rows that are alike took the same action no more often than chance makes likely."
+        else "equal rows have the same action no more often than expected by chance."
     )
     return judged(name, share if sure else 0.0, sentence, {"z": z, "column": column})
 
@@ -214,7 +214,7 @@ def _repeated(log: Log, sums: LogSums, usual: str, what: str, how: str) -> Findi
     if apart < IDENTIFYING * float(counts_and_weights(log)[0].sum()):
         return not_applicable("duplicates", usual)
     share = sums.units.repeated_share
-    return judged("duplicates", share, f"{100 * share:.3g}% of the {what} repeat an earlier one{how}.")
+    return judged("duplicates", share, f"{100 * share:.3g}% of {what} repeat an earlier one{how}.")
 
 
 CHECKS = (
@@ -225,18 +225,18 @@ CHECKS = (
             false_alarms=0.0001,
         ),
         log=lambda s: duplicates(s.log, s.sums), topic=Topic("Some rows appear more than once."),
-        value="share of rows that copy another one, beyond the coincidences that propensities make likely",
+        value="share of rows that copy another row, beyond the coincidences that propensities explain",
     ),
     Check(
         "near_duplicates",
         Threshold(
             0.001, 0.01, "above",
-            "Find out why rows agree in all but one column, and remove the copies or name their unit with "
+            "Find out why rows agree in all columns but one, then remove the copies or name their unit with "
             "cluster=.",
             false_alarms=0.0001,
         ),
-        log=lambda s: near_duplicates(s.log, s.sums), singly="looked for in rows only.",
+        log=lambda s: near_duplicates(s.log, s.sums), singly="this check is for single decisions.",
         topic=Topic("Some rows are near copies of others."),
-        value="share of rows that copy another one but for one context column",
+        value="share of rows that copy another row except in one context column", part_of="duplicates",
     ),
 )  # fmt: skip

@@ -1,4 +1,9 @@
-"""`Finding`: one check, with its value, level, sentence and remedy; `Diagnostics`: all of them by name."""
+"""`Finding`: one check, with its value, level, sentence and remedy; `Diagnostics`: all of them by name.
+
+A check asks one question, often by several statistics: whether propensities are right, for instance, by the mean
+weight, by the mean weight of each action and batch, and by their calibration. `Findings` puts the statistics of a check
+together; verdict, report, JSON and command line see checks. The statistic of the worst level speaks for its check.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +26,14 @@ SEVERITY: dict[Level, int] = {"ok": 0, "note": 1, "caution": 2, "alarm": 3}
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found.
+    """What one check found, or one of its statistics: ``finding["mean_weight"]``.
 
     Attributes
     ----------
     name : str
     value : float
-        NaN where the check does not apply; the sentence says why.
+        NaN where the check does not apply; the sentence says why. Of a check with several statistics it is the value of
+        the one that speaks.
     level : {"ok", "note", "caution", "alarm"}
         A note is advice that says nothing against the number.
     sentence : str
@@ -36,6 +42,8 @@ class Finding:
         What to do; empty when all is well.
     details : dict
         Tables behind the number.
+    statistics : tuple of Finding
+        What the check rests on; empty for a statistic itself.
 
     Examples
     --------
@@ -50,24 +58,43 @@ class Finding:
     sentence: str
     remedy: str = ""
     details: dict[str, Any] = field(default_factory=dict, repr=False)
+    statistics: tuple[Finding, ...] = field(default=(), repr=False)
 
     def __float__(self) -> float:
         return float(self.value)
 
+    def __getitem__(self, name: str) -> Finding:
+        for statistic in self.statistics:
+            if statistic.name == name:
+                return statistic
+        raise UnknownNameError(
+            f"{self.name!r} has no statistic {name!r}.{did_you_mean(name, [f.name for f in self.statistics])}"
+        )
+
+    @property
+    def speaker(self) -> Finding:
+        """The statistic whose value, level and sentence these are: the first of the worst level."""
+        return max(self.statistics, key=lambda f: (SEVERITY[f.level], f.decides, f.ran), default=self)
+
     @property
     def limits(self) -> Threshold:
-        """Of the check: what it is about, and whether its alarm decides."""
-        return CHECKS[self.name].limits
+        """Of the statistic that speaks: what it is about, and whether its alarm decides."""
+        return CHECKS[self.speaker.name].limits
 
     @property
     def topic(self) -> Topic:
-        """What the check asks, in the plain words of the report."""
-        return CHECKS[self.name].topic
+        """What the statistic that speaks asks, in the plain words of the report."""
+        return CHECKS[self.speaker.name].topic
 
     @property
     def decides(self) -> bool:
         """Whether this finding alone means that there is not enough evidence."""
         return self.level == "alarm" and self.limits.decides
+
+    @property
+    def is_raised(self) -> bool:
+        """Whether it is a caution or an alarm."""
+        return self.level in {"caution", "alarm"}
 
     @property
     def ran(self) -> bool:
@@ -117,18 +144,29 @@ def wrapped(finding: Finding) -> list[str]:
 
 
 class Findings(Mapping[str, Finding]):
-    """The findings about one policy (or about the log) by name."""
+    """The findings about one policy (or about the log), one per check; a statistic can be looked up by its name too."""
 
-    def __init__(self, findings: list[Finding]) -> None:
-        self._by_name = {f.name: f for f in findings}
+    def __init__(self, statistics: Sequence[Finding]) -> None:
+        self._statistics = {f.name: f for f in statistics}
+        groups: dict[str, list[Finding]] = {}
+        for f in self._statistics.values():
+            groups.setdefault(CHECKS[f.name].listed, []).append(f)
+        self._by_name = {name: _together(name, tuple(members)) for name, members in groups.items()}
+
+    @property
+    def statistics(self) -> list[Finding]:
+        """Every statistic of every check."""
+        return list(self._statistics.values())
 
     def __getitem__(self, name: str) -> Finding:
-        if name not in self._by_name:
-            raise UnknownNameError(f"no check is called {name!r}.{did_you_mean(name, self._by_name)}")
-        return self._by_name[name]
+        if name not in self:
+            raise UnknownNameError(
+                f"no check is called {name!r}.{did_you_mean(name, [*self._by_name, *self._statistics])}"
+            )
+        return self._by_name.get(name) or self._statistics[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._by_name
+        return name in self._by_name or name in self._statistics
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
@@ -138,8 +176,7 @@ class Findings(Mapping[str, Finding]):
 
     def worst(self) -> list[Finding]:
         """Alarms first, then cautions; what is well, and notes, are left out."""
-        raised = [f for f in self.values() if f.level in {"caution", "alarm"}]
-        return sorted(raised, key=lambda f: -SEVERITY[f.level])
+        return sorted((f for f in self.values() if f.is_raised), key=lambda f: -SEVERITY[f.level])
 
     @printable
     def __str__(self) -> str:
@@ -155,11 +192,17 @@ class Findings(Mapping[str, Finding]):
         return small_table(("check", "result", "finding", "value"), rows, left=3)
 
 
+def _together(name: str, statistics: tuple[Finding, ...]) -> Finding:
+    """The finding of a check, as the worst of its statistics puts it."""
+    says = Finding(name, math.nan, "ok", "", statistics=statistics).speaker
+    return Finding(name, says.value, says.level, says.sentence, says.remedy, says.details, statistics)
+
+
 class Diagnostics:
     """Every check of a log and of the policies evaluated on it.
 
-    ``d["policy", "effective_sample_size"]``, ``d["policy"]["effective_sample_size"]``, and the name of the
-    check alone where it is about the log or there is one policy.
+    ``d["policy", "weights"]``, ``d["policy"]["weights"]``, and the name of the check alone where it is about the log or
+    there is one policy. A statistic of a check has a name too: ``d["policy", "effective_sample_size"]``.
 
     Examples
     --------
@@ -172,10 +215,10 @@ class Diagnostics:
 
     def __init__(self, log: Findings, policies: dict[str, Findings]) -> None:
         self.log = log
-        self.policies = {
-            name: Findings([*own.values(), *(f for f in log.values() if f.name not in own)])
-            for name, own in policies.items()
-        }
+        # What a check finds about a policy takes the place of what it finds about the log.
+        whole = {f.name: f for f in log.statistics}
+        by_policy = {name: {f.name: f for f in own.statistics} for name, own in policies.items()}
+        self.policies = {name: Findings(list((own | whole | own).values())) for name, own in by_policy.items()}
         self._own = policies
 
     def __getitem__(self, key: str | tuple[str, str]) -> Any:
@@ -187,7 +230,7 @@ class Diagnostics:
             return next(iter(self.policies.values()))[key]
         if key in self.log:
             return self.log[key]
-        own = {name for findings in self._own.values() for name in findings}
+        own = {f.name for findings in self._own.values() for f in (*findings.values(), *findings.statistics)}
         if key in own:
             raise UnknownNameError(f"name the policy as well: [policy, {key!r}]. Policies: {[*self.policies]}.")
         raise UnknownNameError(
@@ -202,7 +245,7 @@ class Diagnostics:
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary per finding, the log's first (``policy`` is None for these)."""
         groups: list[tuple[str | None, Findings]] = [(None, self.log), *self._own.items()]
-        return [{"policy": policy, **vars(f), "ran": f.ran} for policy, findings in groups for f in findings.values()]
+        return [{"policy": policy, **_row(f)} for policy, findings in groups for f in findings.values()]
 
     @printable
     def __str__(self) -> str:
@@ -235,6 +278,21 @@ class Diagnostics:
             for name, findings in groups.items()
             if len(findings)
         )
+
+
+def _row(f: Finding) -> dict[str, Any]:
+    """A check with its statistics, or a statistic with the tables behind it, as plain values."""
+    words = {
+        "name": f.name,
+        "value": f.value,
+        "level": f.level,
+        "ran": f.ran,
+        "sentence": f.sentence,
+        "remedy": f.remedy,
+    }
+    if not f.statistics:
+        return {**words, "details": f.details}
+    return {**words, "statistic": f.speaker.name, "statistics": [_row(statistic) for statistic in f.statistics]}
 
 
 TONES = {"trust": "#2a9d5c", "caution": "#c98a12", "insufficient evidence": "#d6453d"}

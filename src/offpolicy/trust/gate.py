@@ -106,7 +106,7 @@ def assumption(ev: Answer) -> str:
         rests = "This assumes the logged propensities are the ones actually used."
         return f"{rests} It {ev.assumption}. {unseen}" if ev.assumption else f"{rests} {unseen}"
     how = "given" if ev.problem.behavior_given else "estimated"
-    return f"The propensities were {how}: this {ev.assumption}. {unseen}"
+    return f"The propensities were {how}, so this {ev.assumption}. {unseen}"
 
 
 def check(

@@ -211,7 +211,7 @@ def _known(text: str, policies: Sequence[str], metrics: Sequence[str]) -> Expres
         )
     if gate.kind == "difference" and LOGGED in policies and LOGGED in (gate.policy, gate.other):
         raise UsageError(
-            f"{LOGGED!r} names the logging policy in a gate, and there is a policy of that name. Give the policy "
+            f"{LOGGED!r} means the current policy in a gate, but one of your policies has that name. Give it "
             "another name."
         )
     allowed = [*policies, LOGGED] if gate.kind == "difference" else list(policies)
@@ -231,9 +231,9 @@ def expressions(asked: object, policies: Sequence[str], metrics: Sequence[str] =
         return []
     gates = asked if isinstance(asked, list | tuple) else [asked]
     if not gates:
-        raise UsageError(f"gate: the list is empty. Leave it out, or write a gate. {EXAMPLES}")
+        raise UsageError(f"the list of gates is empty. Leave it out, or write a gate. {EXAMPLES}")
     for gate in gates:
         if not isinstance(gate, str) or not gate.strip():
-            raise UsageError(f"gate {gate!r}: it is empty. {EXAMPLES}")
+            raise UsageError(f"gate {gate!r} is empty. {EXAMPLES}")
         verify(gate, policies, metrics)
     return list(gates)

@@ -21,6 +21,8 @@ from offpolicy.logs.frame import Columns
 from offpolicy.trust.view import several
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from offpolicy._arrays import Array, Floats
 
 Hashes: TypeAlias = NDArray[np.uint64]
@@ -62,17 +64,19 @@ def column_hashes(values: Array) -> Hashes:
         unit = "datetime64[us]" if kind == "M" else "timedelta64[us]"
         micro = values.astype(unit).astype(np.int64)
         return np.where(np.isnat(values), np.uint64(MISSING), mixed(micro.view(np.uint64)))
-    cache: dict[Any, int] = {}
-    out = np.empty(len(values), dtype=np.uint64)
-    for i, value in enumerate(values.tolist()):
-        if isinstance(value, list | dict | np.ndarray):  # as it is written, whichever container a path gives
-            out[i] = text_hash(str(value.tolist() if isinstance(value, np.ndarray) else value))
-            continue
-        key = (type(value), value)
-        if key not in cache:
-            cache[key] = _value_hash(value)
-        out[i] = cache[key]
-    return out
+    every = values.tolist()
+    try:
+        return np.fromiter(map(_Seen().__getitem__, every), np.uint64, len(every))
+    except TypeError:  # lists and the like, which no dictionary takes
+        return np.fromiter(map(_value_hash, every), np.uint64, len(every))
+
+
+class _Seen(dict[Any, int]):
+    """The hash of each value met so far; values that are equal have equal hashes, whatever their types."""
+
+    def __missing__(self, value: Any) -> int:
+        made = self[value] = _value_hash(value)
+        return made
 
 
 def _number_hashes(values: Floats) -> Hashes:
@@ -83,6 +87,8 @@ def _number_hashes(values: Floats) -> Hashes:
 def _value_hash(value: Any) -> int:
     if isinstance(value, str):
         return text_hash(value)
+    if isinstance(value, list | dict | np.ndarray):  # as it is written, whichever container a path gives
+        return text_hash(str(value.tolist() if isinstance(value, np.ndarray) else value))
     if str(value) in {"None", "nan", "NaT", "<NA>"}:
         return MISSING
     if isinstance(value, bool | int | float | Decimal | np.number | np.bool_):
@@ -101,7 +107,7 @@ def _microseconds(value: date) -> int:
     return (value - EPOCH) // timedelta(microseconds=1)
 
 
-def joined(columns: list[Hashes], n: int) -> Hashes:
+def joined(columns: Iterable[Hashes], n: int) -> Hashes:
     """(n,) hash of rows from the hashes of their columns, in order."""
     out = np.full(n, MISSING, dtype=np.uint64)
     for column in columns:
@@ -117,20 +123,24 @@ def context_hashes(block: Any) -> Hashes:
 
 def table_hashes(block: Any) -> Hashes:
     """(m,) hash of each row of the table of contexts."""
-    return joined([hashes for _, _, hashes in table_columns(block)], block.context.n_table)
+    return joined((column_hashes(values) for _, values in _named(block)), block.context.n_table)
 
 
 def table_columns(block: Any) -> list[tuple[str, Array, Hashes]]:
     """Name, values and hashes of each column of the table of contexts."""
+    return [(name, values, column_hashes(values)) for name, values in _named(block)]
+
+
+def _named(block: Any) -> Iterator[tuple[str, Array]]:
+    """Columns of the table of contexts, one after the other."""
     context = block.context
     if context.names is not None:
         table = Columns(context.table)
-        named = [(name, table.values(name)) for name in context.names]
+        yield from ((name, table.values(name)) for name in context.names)
     else:
         array = np.asarray(context.table)
         flat = array.reshape(len(array), -1) if array.size else np.empty((len(array), 0))
-        named = [(f"column {j}", flat[:, j]) for j in range(flat.shape[1])]
-    return [(name, values, column_hashes(values)) for name, values in named]
+        yield from ((f"column {j}", flat[:, j]) for j in range(flat.shape[1]))
 
 
 def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
@@ -169,6 +179,11 @@ def row_hashes(block: Any, contexts: Hashes | None = None) -> Hashes:
         # The name keeps a reward of 1 apart from a propensity of 1.
         out = mixed(out ^ column ^ np.uint64(text_hash(name)))
     return out
+
+
+def lesson_hashes(block: Any, contexts: Hashes) -> Hashes:
+    """(S,) hash of what a learner could see of a decision: context, action and rewards, however they were weighted."""
+    return mixed(mixed(contexts ^ labels_of(block)) ^ _reward_hashes(block))
 
 
 def labels_of(block: Any) -> Hashes:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from offpolicy.trust.view import View
 
 SLATE_REMEDY = (
-    "Evaluate a policy closer to the logging one, or, where it is true, assume that rewards depend on fewer slots "
+    "Evaluate a policy closer to the current one, or assume that rewards depend on fewer slots if that is true "
     "(interaction=)."
 )
 
@@ -135,18 +135,19 @@ def support(curve: HorizonCurve, log: Log) -> tuple[str, str]:
     last = float(curve.effective[-1])
     if curve.supported == steps:
         size = f"{last:,.0f} effective {units}"
-        return f"weights hold to the last of {steps} {step}s ({size}): DML is supported.", ""
+        return f"there are enough {units} up to the last of {steps} {step}s ({size}), so DML is supported.", ""
     enough = min(ENOUGH_EPISODES, ENOUGH_SHARE * curve.n)
     sentence = (
-        f"after {step} {curve.supported} of {steps} the weights are worth fewer than {enough:.0f} {units} "
-        f"({last:,.1f} at the end): products of ratios cannot support the whole {'slate' if items else 'horizon'}."
+        f"after {step} {curve.supported} of {steps}, the log is worth fewer than {enough:.0f} {units} "
+        f"({last:,.1f} at the end), too few to estimate the whole {'slate' if items else 'horizon'} with products "
+        "of ratios."
     )
     if items:
         return sentence, SLATE_REMEDY
     remedy = (
         "Use DRL, whose ratios do not multiply over steps"
         if log.is_discrete
-        else "Use DRL with a ratio model, or trust the value model (DM) as far as you trust it"
+        else "Use DRL with a ratio model, or fall back on DM if you trust its value model"
     )
     shorter = f"evaluate a shorter one with log.first({max(curve.supported, 1)})"
     return sentence, f"{remedy}, or {shorter}."
@@ -212,9 +213,9 @@ def _beyond(view: View) -> Finding:
     last, share = last_reached(d)
     limit = None if log.unbounded else log.horizon
     if limit is not None and last >= limit:
-        return judged("beyond_log", 0.0, f"episodes that follow the target reach all {limit} steps.")
+        return judged("beyond_log", 0.0, f"episodes that follow the policy reach all {limit} steps.")
     sentence = (
-        f"no logged episode follows the target beyond step {last}; {100 * share:.3g}% of the target's episodes get "
+        f"no logged episode follows the policy beyond step {last}; {100 * share:.3g}% of the policy's episodes get "
         "that far"
     )
     weight = steps_left(last, limit, d.discount)
@@ -222,11 +223,11 @@ def _beyond(view: View) -> Finding:
     details = {"steps": last, "low": share * weight * lowest, "high": share * weight * highest}
     if math.isfinite(weight):
         sentence += (
-            f". With rewards in [{lowest:.4g}, {highest:.4g}] later steps add {details['low']:.3g} to "
+            f". With rewards in [{lowest:.4g}, {highest:.4g}], later steps add between {details['low']:.3g} and "
             f"{details['high']:.3g}."
         )
     else:
-        sentence += ", and nothing bounds what later steps add (γ = 1, no horizon)."
+        sentence += ", and the value of later steps has no bound (γ = 1, no horizon)."
     return judged("beyond_log", share, sentence, details)
 
 
@@ -263,10 +264,10 @@ def steps_left(first: int, limit: int | None, discount: float) -> float:
 def _unseen(view: View) -> Finding:
     share = unseen_share(view.log, view.target, view.problem.folds.labels[0])
     sentence = (
-        f"{share:.2%} of the target's probability falls on state-action pairs that the training "
-        "folds never saw; the value model guesses there, and intervals may be too short."
+        f"{share:.2%} of the policy's probability is on state-action pairs that are not in the training "
+        "folds; the value model guesses there, and intervals may be too narrow."
         if share
-        else "every state-action pair of the target was seen in the training folds."
+        else "every state-action pair of the policy is in the training folds."
     )
     return judged("unseen_pairs", share, sentence)
 
@@ -281,7 +282,7 @@ def _skill(view: View) -> Finding:
     sentence = (
         f"q explains {explained:.0%} of the variance of R + γ v' inside the steps, out of fold."
         if explained > 0
-        else "q explains none of the variance of R + γ v' inside the steps: a constant for each step does better."
+        else "q explains none of the variance of R + γ v' inside the steps; a constant per step does better."
     )
     return judged("value_model_skill", explained, sentence, details)
 
@@ -303,33 +304,33 @@ def skill(d: Decisions) -> float:
 CHECKS = (
     Check(
         "horizon", Threshold(1.0, -math.inf, "below", OVERLAP), policy=_support, where=lambda view: several(view.log),
-        topic=Topic("Late steps of the episodes carry little information about this policy."),
+        topic=Topic("Late steps of the episodes have little information about this policy."),
         value="share of an episode's steps that products of ratios support",
     ),
     Check(
         "beyond_log",
         Threshold(
-            0.01, 0.1, "above", "Log longer episodes, or ask for a horizon that the log reaches: horizon=.",
+            0.01, 0.1, "above", "Log longer episodes, or ask for a shorter horizon with horizon=.",
             about_products=True,
         ),
         policy=_beyond, where=lambda view: several(view.log) and view.log.unit_kind.leads_on,
         topic=Topic("The question looks further ahead than the logged episodes do."),
-        value="share of the target's episodes that reach the last step of which the log can tell",
+        value="share of the policy's episodes that reach the last step with data", part_of="horizon",
     ),
     Check(
         "unseen_pairs",
         Threshold(
-            0.02, math.inf, "above", "Use more episodes or more folds, pool rare states, and read IPW beside DML.",
+            0.02, math.inf, "above", "Use more episodes or more folds, pool rare states, and compare IPW with DML.",
             decides=True,
         ),
         policy=_unseen, where=lambda view: several(view.log) and view.log.is_discrete,
         topic=Topic("The policy reaches states that are rare in the log."),
-        value="share of the target's probability on state-action pairs that no training fold saw",
+        value="share of the policy's probability on state-action pairs that are in no training fold",
     ),
     Check(
         "value_model_skill",
-        Threshold(0.0, -math.inf, "below", "Try another value model: this one is worse than a constant.", advice=True),
+        Threshold(0.0, -math.inf, "below", "Try another value model; this one is worse than a constant.", advice=True),
         policy=_skill, where=lambda view: several(view.log) and view.has_model, topic=REWARD_MODEL,
-        value="share of the variance of R + γ v' inside the steps that q explains, at least −1",
+        value="share of the variance of R + γ v' inside the steps that q explains, at least −1", part_of="reward_model",
     ),
 )  # fmt: skip

@@ -3,7 +3,8 @@
 A column that was written after the reward, or that is the reward itself, no policy could ever have seen, and a model
 that does predicts without error. Two signs: the column
 and the reward are the same but for a linear map, or rows that agree in the column agree in the reward although
-rewards differ between rows. Text with nearly as many levels as rows (dates, ids, free text) teaches models noise.
+rewards differ between rows. A column that ranks rewards too well, or that seems to count them (no row in which it is 0
+has one), makes a caution. Text with nearly as many levels as rows (dates, ids, free text) teaches models noise.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class LeakSums:
         Σ m over these rows.
     rewards : tuple of Twins
         For each column, rows by its value and by their reward.
+    zeros : (F, 2) array
+        Rows in which a column is 0, and those of them whose reward is not.
     """
 
     names: tuple[str, ...]
@@ -62,6 +65,7 @@ class LeakSums:
     bent: Floats
     mass: Floats
     rewards: tuple[Twins, ...]
+    zeros: Floats
 
     def __add__(self, other: LeakSums) -> LeakSums:
         """The sums over both blocks."""
@@ -71,6 +75,7 @@ class LeakSums:
             self.bent + other.bent,
             self.mass + other.mass,
             tuple(a + b for a, b in zip(self.rewards, other.rewards, strict=True)),
+            self.zeros + other.zeros,
         )
 
 
@@ -80,7 +85,7 @@ def leak_sums(block: Any, columns: list[tuple[str, Array, Hashes]], bits: int) -
     mass, index, reward = count * weight, block.context.index, block.reward
     labels = column_hashes(reward)
     none = np.zeros(len(reward))
-    products, bent, total, twins = [], [], [], []
+    products, bent, total, twins, zeros = [], [], [], [], []
     for _, values, hashes in columns:
         at = hashes if index is None else hashes[index]
         twins.append(Twins.of(at, labels, count, none, bits))
@@ -88,9 +93,11 @@ def leak_sums(block: Any, columns: list[tuple[str, Array, Hashes]], bits: int) -
             products.append(np.full(5, np.nan))
             bent.append(np.full(5, np.nan))
             total.append(0.0)
+            zeros.append((0.0, 0.0))
             continue
         x = np.asarray(values, dtype=np.float64)
         x = x if index is None else x[index]
+        zeros.append((float(count[x == 0].sum()), float(count[(x == 0) & (reward != 0)].sum())))
         finite = np.isfinite(x)
         x, m, r = x[finite], mass[finite], reward[finite]
         products.append(_products(x, m, r))
@@ -102,6 +109,7 @@ def leak_sums(block: Any, columns: list[tuple[str, Array, Hashes]], bits: int) -
         np.array(bent).reshape(len(columns), 5),
         np.array(total),
         tuple(twins),
+        np.array(zeros).reshape(len(columns), 2),
     )
 
 
@@ -139,9 +147,9 @@ def finding(log: Log, sums: LeakSums) -> Finding:
     if found[worst] == 0:
         return _foretold(log, sums, shares)
     column = sums.names[worst]
-    how = "is the reward but for a linear map" if same[worst] > 0 else "determines the reward"
+    how = "is a linear function of the reward" if same[worst] > 0 else "determines the reward"
     sentence = (
-        f"the context column {column!r} {how}: no policy can have seen it when it chose, and a model that sees it "
+        f"the context column {column!r} {how}. No policy can have known it when choosing, and a model that sees it "
         "predicts without error."
     )
     return judged(name, 1.0, sentence, {"column": column, "correlation": float(linear[worst])})
@@ -153,18 +161,28 @@ def _foretold(log: Log, sums: LeakSums, shares: Floats) -> Finding:
     square = np.nan_to_num(both.max(axis=0))
     worst = int(np.argmax(square))
     most, column = float(square[worst]), sums.names[worst]
-    details = {"column": column, "correlation": most}
+    details: dict[str, Any] = {"column": column, "correlation": most}
     count, _ = counts_and_weights(log)
     if len(shares) == 2 and most < 1:
         # The chance that of two rows with different rewards the column ranks them rightly, were it normal given each.
         apart = most / ((1 - most) * float(shares.prod()))
         chance = float(special.ndtr(np.sqrt(apart / 2)))
-        what, much = (f"ranks {100 * chance:.3g}% of the pairs of different rewards rightly", chance > RANKED)
+        what, much = (f"ranks {100 * chance:.3g}% of the pairs of different rewards correctly", chance > RANKED)
     else:
         what, much = f"explains {100 * most:.3g}% of the variance of rewards", most > EXPLAINED
+    earned = float(count @ (log.reward != 0)) / float(count.sum())
+    counted = (sums.zeros[:, 0] * earned >= EXPECTED) & (sums.zeros[:, 1] == 0)
+    if len(shares) == 2 and not much and counted.any():
+        worst = int(np.argmax(counted))
+        details["column"] = sums.names[worst]
+        sentence = (
+            f"none of the {sums.zeros[worst, 0]:,.0f} rows in which the context column {sums.names[worst]!r} is 0 has "
+            "a reward: does it count what came after the action?"
+        )
+        return judged("leaks", (SUSPECT + 1) / 2, sentence, details, at_most="caution")
     if not much or count.sum() < EXPECTED:
         return judged("leaks", 0.0, "no context column determines the reward.", details)
-    sentence = f"the context column {column!r} {what}: was it known when the action was chosen?"
+    sentence = f"the context column {column!r} {what}. Was it known when the action was chosen?"
     return judged("leaks", (SUSPECT + 1) / 2, sentence, details, at_most="caution")
 
 
@@ -222,10 +240,10 @@ CHECKS = (
         "leaks",
         Threshold(
             0.5, 0.5, "above",
-            "Remove the column from the context: it was written after the reward, or it is the reward.",
+            "Remove the column from the context: it is the reward, or was written after it.",
             decides=True, false_alarms=0.001,
         ),
-        log=lambda s: finding(s.log, s.sums.leaks), singly="states of episodes may well follow from rewards.",
+        log=lambda s: finding(s.log, s.sums.leaks), singly="states of episodes may depend on earlier rewards.",
         topic=Topic("A context column seems to contain the reward or the action."),
         value="1 where a context column determines the reward",
     ),
@@ -233,12 +251,12 @@ CHECKS = (
         "identifying_columns",
         Threshold(
             0.02, math.inf, "above",
-            "A model learns noise from it: leave it out of the context=, group it (a date by weekday, an id by what "
-            "it stands for), or name it as the cluster= it identifies.",
+            "Models learn noise from it. Leave it out of context=, group it (a date by weekday, an id by its "
+            "category), or use it as cluster=.",
             advice=True,
         ),
         log=lambda s: identifying(s.log, s.sums.levels),
         topic=Topic("A context column looks like an id."),
-        value="levels of the context's text column that has most of them, over the rows",
+        value="largest number of levels of a text column of the context, relative to the rows", part_of="leaks",
     ),
 )  # fmt: skip

@@ -40,14 +40,14 @@ SETTLED = 0.5
 # Steps back that have to be supported for a regression to be checked, where episodes are as long as that.
 CHECKED = 4
 REMEDY = (
-    "Give better ratios (ratio=), or states that say all that matters for what follows; where products of "
-    "ratios are supported, read DML."
+    "Give better ratios (ratio=), or states that contain everything that affects later steps; if products of "
+    "ratios are supported, use DML."
 )
 UNCHECKED = (
-    "The ratios are a regression on a continuous state that nothing here can check: products of ratios are not "
+    "The ratios come from a regression on a continuous state that cannot be checked here: products of ratios are not "
     "supported, and looking back leaves too few episodes."
 )
-NEARER = "Log more episodes, or some by a policy nearer to the target; or give ratios that you know (ratio=)."
+NEARER = "Log more episodes, or some with a policy closer to this one; or give known ratios (ratio=)."
 
 
 def finding(view: View) -> Finding:
@@ -72,8 +72,8 @@ def finding(view: View) -> Finding:
     mean, largest = by_step(d)
     share = float(np.nanmax(largest))
     sentence = (
-        f"DRL and {name} differ by {z:.2g} standard errors ({gap:+.3g}); one episode carries at most "
-        f"{100 * share:.2g}% of the ratios of a step."
+        f"DRL and {name} differ by {z:.2g} standard errors ({gap:+.3g}); a single episode carries up to "
+        f"{100 * share:.3g}% of the weight at some step."
     )
     details = {
         "z": z,
@@ -118,8 +118,8 @@ def softened(f: Finding, looks_back: float) -> Finding:
     if not f.details.get("checked", True):
         return f
     sentence = (
-        f"{f.sentence} The estimate looks back instead, by at most {f.details['look_back']} steps, the last doubling "
-        f"of which moved it by {drift:.2g} standard errors beyond chance."
+        f"{f.sentence} The estimate looks back instead, by at most {f.details['look_back']} steps; the last doubling "
+        f"of that number moved it by {drift:.2g} standard errors beyond chance."
     )
     return replace(f, level="caution", sentence=sentence)
 
@@ -151,7 +151,7 @@ CHECKS = (
         NAME,
         Threshold(
             3.0, 5.0, "above",
-            "Give better ratios (ratio=), or states that say all that matters for what follows.",
+            "Give better ratios (ratio=), or states that contain everything that affects later steps.",
             decides=True, about_marginals=True,
         ),
         policy=finding, where=lambda view: view.log.unit_kind.leads_on and several(view.log),

@@ -9,7 +9,7 @@ E[1{A = a} / p] is the probability that a was possible, at most 1.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from offpolicy.trust.view import Draws
 
 SMALLEST_CELL = 5.0
+SURELY_SEEN = 8.0  # steps of an action to be expected in a state, of which none comes in 1 of 3,000
 LARGEST_TABLE = 50_000_000
 MATERIAL = 0.05
 SHARES = 1e-4  # by which shares may sum to more than 1
@@ -163,6 +164,8 @@ def mismatch(log: Log, draws: Draws, sums: DistributionSums | None) -> Finding:
     effects = effects_of(log, draws)
     if sums is not None:
         return _by_distribution(log, draws, sums, effects)
+    if log.is_discrete and log.eligible is None and (by_state := _complete_states(log, draws)) is not None:
+        return _by_distribution(log, *by_state, effects)
     alone = not log.is_weighted and log.eligible is None and bool((effects == 1).all())
     if alone and (cells := _constant_cells(log, draws)) is not None:
         return _by_batch(log, *cells)
@@ -187,8 +190,35 @@ def _by_distribution(log: Log, draws: Draws, sums: DistributionSums, effects: Fl
     if not usable.any():
         return not_applicable(MISMATCH, TOO_FEW)
     off = np.divide(np.abs(gap), sums.expected, out=np.zeros(k), where=sums.expected > 0)
-    method = "counts against the sum of propensities"
+    method = "counts compared with the sum of propensities"
     return _from_z(log, z, off, usable, method)
+
+
+def _complete_states(log: Log, draws: Draws) -> tuple[Draws, DistributionSums] | None:
+    """The draws of discrete states whose whole distribution shows, and what it leads to expect.
+
+    Where the propensities of the actions logged in a state are constant and sum to 1, no other action is possible
+    there. Only states count that hold each of these for as good as sure: those without their rarest action are not
+    known to be complete, and to leave them out must not favor it. None where such states hold less than half of the
+    draws.
+    """
+    k, state = len(log.actions), log.context.positions(np.arange(len(log.action)))
+    cell, size = state * k + log.action, log.context.n_table * k
+    if size > LARGEST_TABLE:
+        return None
+    most, least = np.zeros(size), np.full(size, np.inf)
+    np.maximum.at(most, cell, log.propensity)
+    np.minimum.at(least, cell, log.propensity)
+    table, low = most.reshape(-1, k), least.reshape(-1, k)
+    rarest = np.where(table > 0, table, 1.0).min(axis=1)
+    visits = np.bincount(state, weights=draws.number, minlength=len(table))
+    alike = (table - np.where(table > 0, low, 0.0)).max(axis=1) <= SHARES
+    whole = alike & (np.abs(table.sum(axis=1) - 1) <= SHARES) & (visits * rarest >= SURELY_SEEN)
+    kept = replace(draws, number=np.where(whole[state], draws.number, 0.0))
+    if kept.number.sum() < draws.number.sum() / 2:
+        return None
+    mass, square = (np.bincount(state, weights=x, minlength=len(table)) for x in (kept.mass, kept.square))
+    return kept, DistributionSums(mass @ table, square @ (table * (1 - table)), np.zeros((3, len(BINS) - 1)))
 
 
 def _by_inverse(log: Log, draws: Draws, effects: Floats) -> Finding:
@@ -274,7 +304,7 @@ def _from_z(
         f"{'its' if row == 0 else 'their'} propensities say (p = {p:.2g})."
     )
     if not calm and top < 0 and not sure:
-        sentence += " If it was not always possible, say when it was with eligible=."
+        sentence += " If it was not always possible, name the rows where it was with eligible=."
     return judged(
         MISMATCH,
         p,
@@ -326,7 +356,7 @@ def _by_batch(log: Log, counts: Floats, shares: Floats) -> Finding:
     names = tuple(log.batch_labels) or ("all",)
     where = "" if not log.has_batches else f" in batch {names[worst]!r}"
     sentence = (
-        f"actions were logged at other rates than their propensities{where}: off by up to "
+        f"actions were not logged at the rates of their propensities{where}: off by up to "
         f"{100 * tests[worst].deviation:.3g}% (p = {p:.2g})"
     )
     sentence += "." if not log.has_batches else f"; {flagged} of {number} batches fail at 0.001."
@@ -349,12 +379,12 @@ CHECKS = (
         MISMATCH,
         Threshold(
             0.002, 0.0001, "below",
-            "Find out why actions were logged at other rates than their propensities: lost rows, filters "
+            "Find out why logged actions do not match their propensities: lost rows, filters "
             "after assignment, bots, redirects, or wrong propensities.",
             decides=True, false_alarms=0.002,
         ),
         log=lambda s: mismatch(s.log, s.draws, s.sums.distribution), applies=propensities,
         topic=Topic("Some actions were logged more or less often than their probabilities say."),
-        value="p-value: logged actions against their propensities",
+        value="p-value: logged actions compared with their propensities",
     ),
 )  # fmt: skip

@@ -91,7 +91,7 @@ def explained(view: View) -> Finding:
     r2 = skill(view.decisions.reward, view.decisions.q, view.mass)
     if math.isnan(r2):
         return not_applicable("reward_model_r2", "rewards do not vary.")
-    less = " (less than the mean does)." if r2 < 0 else "."
+    less = " (worse than predicting the mean)." if r2 < 0 else "."
     return judged(
         "reward_model_r2", r2, f"the reward model explains {100 * r2:.3g}% of the variance {_where(view)}{less}"
     )
@@ -132,8 +132,8 @@ def reward_by_batch(view: View) -> Finding:
     level, which drops out.
     """
     name, batch = "reward_model_by_batch", view.units.batch
-    if isinstance(view.problem.specs.model, np.ndarray):
-        return not_applicable(name, "predictions were given, and may be made differently in each batch.")
+    if view.problem.specs.is_given:
+        return not_applicable(name, "predictions were given and may differ from batch to batch.")
     d, m = view.decisions, view.mass
     size, number = int(batch.max()) + 1, np.bincount(batch, view.units.count)
 
@@ -156,10 +156,10 @@ def reward_by_batch(view: View) -> Finding:
     worst, value = found.place, found.value
     label = view.log.batch_labels[worst]
     sentence = (
-        f"rewards of batch {label!r} do not follow their predictions as those of other batches do "
-        f"(z = {z[worst]:.3g}): they may stand in the wrong rows."
+        f"rewards of batch {label!r} follow their predictions less than in other batches "
+        f"(z = {z[worst]:.3g}); they may be in the wrong rows."
         if not fine(name, value)
-        else "rewards follow their predictions alike in all batches."
+        else "rewards follow their predictions equally well in all batches."
     )
     return judged(name, value, sentence, {"batch": label if value else None, "z": float(z[worst])})
 
@@ -170,18 +170,18 @@ def efficiency(view: View) -> Finding:
     if view.scale != 1 or not view.weight.any():
         return not_applicable(name, "there is no overlap to compare variances on.")
     if view.log.unit_kind.shows_items and several(view.log):
-        return not_applicable(name, "rewards of one slate may go together, of which the bound knows nothing.")
+        return not_applicable(name, "rewards of one slate may be correlated, which the bound ignores.")
     # Both are about single units and weigh them alike, whatever clusters and weights do to the error of
     # the mean.
     variance, bound = _variances(view)
     if not bound > 1e-12 * variance:
-        return not_applicable(name, "the estimated bound is 0: the model predicts without error.")
+        return not_applicable(name, "the estimated bound is 0 because the model predicts without error.")
     ratio = variance / bound
     sentence = f"the variance of the doubly robust score is {ratio:.3g} times the estimated efficiency bound."
     details = {"variance": variance, "bound": bound}
     if ratio < TOO_GOOD and _surely_less_noise(view):
         # No score can beat the bound: the rewards that the large weights will meet are still unseen.
-        sentence += " No score can do better than 1: the standard error is too small."
+        sentence += " No score can be below 1, so the standard error is too small."
         return Finding(name, ratio, "caution", sentence, OVERLAP, details)
     return judged(name, ratio, sentence, details)
 
@@ -243,16 +243,16 @@ def behavior(view: View) -> Finding:
 def floored(view: View) -> Finding:
     """Share of the rows with a weight whose fitted π_b was 0, and was replaced."""
     if view.behavior_is_known:
-        return judged("floored", 0.0, "logged propensities are used as they are.")
+        return judged("floored", 0.0, "logged propensities are used unchanged.")
     raised = view.problem.behavior(view.split, 0).raised
     count = view.units.count[view.decisions.layout.unit] * (view.decisions.pi_e > 0)
     number = 0.0 if raised is None else float(count @ raised[view.rows])
     share = number / max(float(count.sum()), 1.0)
     sentence = (
-        "no action that the target takes had a fitted probability of 0."
+        "no action of the policy has a fitted probability of 0."
         if number == 0
-        else f"{number:,.0f} rows ({100 * share:.2g}%) have an action that the model of their training fold gives "
-        "probability 0: 1 / (n + K) takes its place."
+        else f"{number:,.0f} rows ({100 * share:.2g}%) have an action with fitted probability 0, which was replaced "
+        "by 1 / (n + K)."
     )
     return judged("floored", share, sentence, {"rows": number})
 
@@ -263,10 +263,12 @@ CHECKS = (
     Check(
         "reward_model_r2", Threshold(-0.01, -math.inf, "below", MODEL, advice=True),
         policy=explained, applies=step_by_step, topic=REWARD_MODEL, value="out-of-fold R² of the reward model",
+        part_of="reward_model",
     ),
     Check(
         "reward_model_calibration", Threshold(4.0, 8.0, "above", MODEL, false_alarms=0.0001),
         policy=calibration, applies=step_by_step, topic=REWARD_MODEL, value="z of its calibration",
+        part_of="reward_model",
     ),
     Check(
         "reward_model_by_batch",
@@ -275,25 +277,26 @@ CHECKS = (
             false_alarms=0.0001,
         ),
         policy=reward_by_batch, applies=lambda v: (NO_MODEL if step_by_step(v) else "") or batches(v),
-        topic=Topic("The rewards of one batch do not fit the rows they are in."),
-        value="largest z of a batch whose rewards follow their predictions less than those of others do",
+        topic=Topic("The rewards of one batch do not match their rows."),
+        value="largest z of a batch whose rewards follow their predictions less than in other batches",
+        part_of="reward_model",
     ),
     Check(
         "efficiency_ratio",
         Threshold(2.0, math.inf, "above", MODEL, about_products=True, advice=True, false_alarms=0.001),
         policy=efficiency, applies=model, topic=REWARD_MODEL,
-        value="variance of the doubly robust score over the estimated efficiency bound",
+        value="variance of the doubly robust score over the estimated efficiency bound", part_of="reward_model",
     ),
     Check(
         "behavior_log_loss",
         Threshold(
             4.0, 6.0, "above",
-            "The fitted or logged π_b predicts the actions badly: try another behavior model, or check that the "
+            "The fitted or logged π_b predicts the actions badly. Try another behavior model, or check that the "
             "propensities belong to these rows.",
             false_alarms=0.0001,
         ),
         policy=behavior, applies=labels, topic=BEHAVIOR_MODEL,
-        value="z of the log-loss of π_b above that of plain shares",
+        value="z of the log-loss of π_b above that of plain shares", part_of="behavior_model",
     ),
     Check(
         "floored",
@@ -302,5 +305,6 @@ CHECKS = (
         ),
         policy=floored, topic=BEHAVIOR_MODEL,
         value="share of the weighted rows whose fitted propensity was 0 and was replaced by 1/(n + K)",
+        part_of="behavior_model",
     ),
 )  # fmt: skip

@@ -35,7 +35,7 @@ def size(view: View) -> Finding:
     sample = view.weight_sample
     left = effective_size(sample.numerator, sample.count)
     what = "clusters" if view.units.has_clusters else "units"
-    sentence = f"the weights leave as much information as {_amount(left)} of {sample.total:,.0f} {what}."
+    sentence = f"after weighting, the log is worth about {_amount(left)} of its {sample.total:,.0f} {what}."
     return judged("effective_sample_size", left, sentence, {"share": left / sample.total, "units": sample.total})
 
 
@@ -49,7 +49,7 @@ def largest(view: View) -> Finding:
 def largest_share(view: View) -> Finding:
     """Share of the total weight on one unit."""
     carried = unit_share(view, view.weight)
-    return judged("largest_weight_share", carried, f"one unit carries {_percent(carried)} of the total weight.")
+    return judged("largest_weight_share", carried, f"a single unit carries {_percent(carried)} of the total weight.")
 
 
 def top_share(weight: Floats, mass: Floats, share: float = TOP) -> float:
@@ -76,7 +76,7 @@ def top_share(weight: Floats, mass: Floats, share: float = TOP) -> float:
 def heaviest(view: View) -> Finding:
     """Share of the total weight on the heaviest units."""
     top = top_share(view.weight, view.mass)
-    sentence = f"the heaviest 1% of the units with a positive weight carry {_percent(top)} of it."
+    sentence = f"the heaviest 1% of the units with a positive weight carry {_percent(top)} of the total."
     return judged("top_share", top, sentence)
 
 
@@ -105,11 +105,11 @@ def _rewards_on_one(view: View) -> tuple[float, str]:
     """
     reward = view.decisions.returns
     if two_values(reward) is None:
-        return unit_share(view, np.abs(view.weight * reward)), "one unit carries"
+        return unit_share(view, np.abs(view.weight * reward)), "a single unit carries"
     each = view.mass / view.units.count * np.abs(reward)
     left = effective_size(view.weight, view.units.count) * effective_size(each, view.units.count)
     share = min(float(view.units.count.sum()) / left, 1.0) if left > 0 else math.nan
-    return share, "with rewards as in the whole log, one unit would carry"
+    return share, "with rewards as in the whole log, a single unit would carry"
 
 
 def _tail(view: View) -> Finding:
@@ -118,7 +118,7 @@ def _tail(view: View) -> Finding:
     if math.isnan(k):
         return not_applicable("pareto_k", "too few different weights to judge their tail.")
     if k == -math.inf:
-        return judged("pareto_k", k, "the weights take few levels: they have no tail.")
+        return judged("pareto_k", k, "the weights have few different values, so they have no tail.")
     possible = view.reach.largest
     bounded = possible is not None and math.isfinite(possible)
     visible = tail_is_visible(sample.numerator, sample.count)
@@ -128,7 +128,7 @@ def _tail(view: View) -> Finding:
     elif visible:
         sentence += " (their mean needs k < 0.7)."
     else:
-        sentence += ", but no unit carries as much weight as such a tail would give it."
+        sentence += ", but no unit has as much weight as such a tail would give it."
     # A known bound rules out the unseen weights that a heavy tail warns of; so does, in part, a largest
     # weight too small for such a tail. A fitted index has an error of its own.
     sure = surely_above(k, exceedances(sample.total))
@@ -153,32 +153,32 @@ def unsupported(view: View) -> Finding:
         return judged(
             "unsupported_mass",
             1.0,
-            "the target never takes an action that was logged: no overlap, its value is not identified.",
+            "no overlap: the policy never takes a logged action, so its value cannot be estimated.",
             details,
         )
     share = reach.forbidden_share
     if share is not None:
         details["forbidden"] = share
         sentence = (
-            "the logging policy can take every action that the target takes."
+            "the logging policy can take every action of this policy."
             if share == 0
-            else f"{100 * share:.3g}% of the target's actions have logged probability 0."
+            else f"{100 * share:.3g}% of the policy's actions have logged probability 0."
         )
         return judged("unsupported_mass", share, sentence, details)
     value = max(never, sure)
     if value == 0:
-        sentence = "no sign that the target takes actions which the logging policy never takes."
+        sentence = "no sign that the policy takes actions that the logging policy never takes."
     elif never >= sure:
-        sentence = f"{100 * never:.3g}% of the target's actions were never logged."
+        sentence = f"{100 * never:.3g}% of the policy's actions were never logged."
     elif not view.behavior_is_known:
         sentence = (
-            f"weights by the fitted π_b have mean {mean.value:.3g} instead of 1: the model of π_b is off, or "
-            f"{100 * sure:.3g}% of the target's mass is not covered by the log."
+            f"weights with the fitted π_b have mean {mean.value:.3g} instead of 1. Either the model of π_b is wrong, "
+            f"or {100 * sure:.3g}% of the policy's decisions are not covered by the log."
         )
         return judged("unsupported_mass", value, sentence, details, remedy=FITTED)
     else:
         sentence = (
-            f"about {100 * sure:.3g}% of the target's mass is not covered by the log (mean weight "
+            f"about {100 * sure:.3g}% of the policy's decisions are not covered by the log (mean weight "
             f"{mean.value:.3g} instead of 1)."
         )
     return judged("unsupported_mass", value, sentence, details)
@@ -203,41 +203,43 @@ CHECKS = (
     Check(
         "effective_sample_size",
         Threshold(100.0, 10.0, "below", OVERLAP, decides=True, about_products=True, about_reach=True),
-        policy=size, topic=FEW, value="Kish's effective number of units",
+        policy=size, topic=FEW, value="Kish's effective number of units", part_of="weights",
     ),
     Check(
         "largest_weight", Threshold(math.inf, math.inf, "above", OVERLAP),
-        policy=largest, topic=FEW, value="largest weight (no limit of its own)",
+        policy=largest, topic=FEW, value="largest weight (no limit of its own)", part_of="weights",
     ),
     Check(
         "largest_weight_share",
         Threshold(0.05, 0.3, "above", OVERLAP, decides=True, about_products=True, about_reach=True),
-        policy=largest_share, topic=FEW, value="share of all weight on one unit",
+        policy=largest_share, topic=FEW, value="share of all weight on one unit", part_of="weights",
     ),
     Check(
         "top_share", Threshold(0.2, math.inf, "above", OVERLAP, about_products=True, advice=True),
         policy=heaviest, topic=FEW, value="share of the weight on the heaviest 1% of the weighted units",
+        part_of="weights",
     ),
     Check(
         "top_unit_share", Threshold(0.2, 0.5, "above", OVERLAP, about_products=True),
         policy=top_unit, topic=FEW,
-        value="share of the weighted rewards on one unit; of two-valued ones as the whole log has them",
+        value="share of the weighted rewards on one unit; two-valued rewards as in the whole log",
+        part_of="weights",
     ),
     Check(
         # Moments of order below 1/k exist: above 0.5 there is no variance. What is judged is a lower 99% bound.
         "pareto_k",
         Threshold(0.5, 0.7, "above", OVERLAP, decides=True, about_products=True, false_alarms=0.01, about_reach=True),
-        policy=_tail, topic=FEW, value="Pareto index of the weights' tail",
+        policy=_tail, topic=FEW, value="Pareto index of the weights' tail", part_of="weights",
     ),
     Check(
         "unsupported_mass",
         Threshold(
             0.001, 0.05, "above",
-            "The data say nothing about these actions there: restrict the policy to actions that were logged, or "
-            "collect data with them.",
+            "The log has no data on these actions there. Restrict the policy to logged actions, or "
+            "collect data on the others.",
             decides=True, false_alarms=0.001, about_reach=True,
         ),
         policy=unsupported, applies=lambda view: SHOWN if view.shown else "",
-        topic=UNSEEN, value="share of the target's choices that the log never makes",
+        topic=UNSEEN, value="share of the policy's choices that never appear in the log",
     ),
 )  # fmt: skip

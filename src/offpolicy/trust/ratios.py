@@ -44,8 +44,8 @@ POWER = 1.96 + 0.84  # standard errors of a bias that a test at 5% finds with 80
 
 TINY = 1e-12
 UNSEEN = "the logging policy is not known for all actions of a cell, or there are more than 1,000."
-UNKNOWN = "the probability of the logged action is not known, so that there is no exact ratio to compare with."
-FEW = "the exact weights leave as much information as {:.3g} units: too little to test the coarse ratio with."
+UNKNOWN = "the probability of the logged action is not known, so there is no exact ratio to compare with."
+FEW = "with the exact weights the log is worth {:.3g} units, too few to test the coarse ratio."
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def leaning(view: View) -> Finding:
     """The test of the log, where the policy's own weights carry none."""
     both = compared(view)
     if both is not None and both.decides:
-        return not_applicable(LEANING, "the policy's own weights carry the test.")
+        return not_applicable(LEANING, "the policy's own weights are enough for the test.")
     return _leaning(view)
 
 
@@ -145,15 +145,15 @@ def _leaning(view: View) -> Finding:
     left = d.reward - (view.units.mean(d.reward) if not view.has_model else d.q)
     spread = float(np.average(own**2, weights=view.mass))
     if not spread > TINY:
-        return not_applicable(LEANING, "the logging policy takes all actions of a cell alike.")
+        return not_applicable(LEANING, "the logging policy takes all actions of a cell equally often.")
     sample = view.units.sample(own * left)
     p = two_sided(mean_z(sample, 0.0))
     slope = sample.estimate / spread
     more = "more" if slope > 0 else "less"
     sentence = (
         f"actions that the logging policy prefers earn {more} than others of their cell ({slope:+.3g} per unit of "
-        f"log-probability, p = {p:.2g}): cells lose what a policy may choose by, and this policy's own weights are too "
-        "few to say how much."
+        f"log-probability, p = {p:.2g}). Cells hide such differences, and this policy's own weights are too "
+        "few to say how much it matters."
         if not fine(LEANING, p)
         else f"actions that the logging policy prefers earn no more than others of their cell (p = {p:.2g})."
     )
@@ -166,7 +166,7 @@ def _paired(both: Comparison) -> Finding:
     verb = "differs from" if differs else "agrees with"
     sentence = (
         f"the estimate with ratios of cells {verb} that with ratios of actions: {both.gap:+.3g} ± {both.error:.2g} "
-        f"(p = {both.p:.2g}). A bias of {both.visible:.2g} would show with 80% power."
+        f"(p = {both.p:.2g}). The test would detect a bias of {both.visible:.2g} with 80% power."
     )
     at_most: Level = "alarm" if large else "note"
     details = {
@@ -201,8 +201,8 @@ def smoothing(view: View) -> Finding:
     z, size = bias / error, abs(bias) / estimate.score_error
     sure = abs(z) > SURE
     sentence = (
-        f"halving the bandwidth moves {chosen.name} by {abs(z):.2g} standard errors of the difference: a bias of "
-        f"{bias:+.3g}, {size:.2g} standard errors of the estimate, for which its intervals allow."
+        f"halving the bandwidth moves {chosen.name} by {abs(z):.2g} standard errors of the difference. That is a bias "
+        f"of {bias:+.3g}, {size:.2g} standard errors of the estimate, which its intervals allow for."
         if sure
         else f"halving the bandwidth moves {chosen.name} by no more than noise (z = {z:.2g})."
     )
@@ -213,11 +213,11 @@ def at_a_break(view: View) -> Finding:
     """Whether the mean reward has a corner or a jump at the policy's number, where a window never is narrow enough."""
     found = bent(view.problem, view.target, probe(view))
     if found is None:
-        return not_applicable(BREAK, "too few rows lie on both sides of the policy's number to tell.")
+        return not_applicable(BREAK, "too few rows are on both sides of the policy's number to tell.")
     what = {
-        "corner": f"the slope of the mean reward changes by {found.size:+.3g} at the policy's number: the bias shrinks "
-        "with the window only as fast as the window, for which intervals allow",
-        "jump": f"the mean reward jumps by {found.size:+.3g} at the policy's number: a window around it averages both "
+        "corner": f"the slope of the mean reward changes by {found.size:+.3g} at the policy's number, so the bias "
+        "is proportional to the window, which intervals allow for",
+        "jump": f"the mean reward jumps by {found.size:+.3g} at the policy's number. A window around it averages both "
         f"sides, and intervals do not allow for a bias of {abs(found.size) / 2:.3g}",
         "none": "no sign of a corner or a jump of the mean reward at the policy's number",
     }[found.kind]
@@ -255,46 +255,48 @@ CHECKS = (
         COARSE,
         Threshold(
             0.01, 0.001, "below",
-            "Actions of one cell earn differently, or π_b of cells is off: use more features or finer cells, a reward "
-            "model that tells these actions apart, or ratio='exact'.",
+            "Actions of one cell earn different rewards, or π_b of cells is wrong. Use more features or finer cells, a "
+            "reward model that distinguishes these actions, or ratio='exact'.",
             decides=True, false_alarms=0.01,
         ),
         policy=paired, where=lambda view: view.problem.cells is not None,
         topic=Topic("Actions that share a cell earn different rewards."),
-        value="p-value: paired test between estimates with ratios of cells and of actions",
+        value="p-value: paired test between estimates with ratios of cells and of actions", part_of="cells",
     ),
     Check(
         LEANING,
         Threshold(
             0.003, 0.001, "below",
-            "Use more features or finer cells, a reward model that tells these actions apart, or evaluate a softened "
-            "version of the policy, whose own weights carry a test.",
+            "Use more features or finer cells, a reward model that distinguishes these actions, or evaluate a softened "
+            "version of the policy, which has more weights to test with.",
             decides=True, false_alarms=0.003,
         ),
         policy=leaning, where=lambda view: view.problem.cells is not None,
         topic=Topic("Actions that share a cell earn different rewards, and the policy favors some of them."),
-        value="p-value: do actions that the logging policy prefers earn as much as others of their cell",
+        value="p-value: actions that the logging policy prefers earn as much as others of their cell",
+        part_of="cells",
     ),
     Check(
         SMOOTHING,  # where it is more than noise
         Threshold(
             1.0, 4.0, "above",
-            "The window around the policy's number is too wide: give a smaller bandwidth=, or leave it to 'auto'.",
+            "The window around the policy's number is too wide. Give a smaller bandwidth=, or use 'auto'.",
             false_alarms=0.001,
         ),
         policy=smoothing, where=is_smoothed,
         topic=Topic("The window around the policy's number is wide enough to bias the estimate."),
-        value="bias of the window around a policy's number, in standard errors, where it is more than noise",
+        value="bias from the window around a policy's number, in standard errors, if it is more than noise",
+        part_of="window",
     ),
     Check(
         BREAK,
         Threshold(
             4.0, math.inf, "above",
-            "Give the policy's number a distance from the break, evaluate both sides of it apart, or log more actions "
-            "next to it and give a small bandwidth=.",
+            "Move the policy's number away from the break, evaluate each side of it separately, or log more actions "
+            "near it and give a small bandwidth=.",
             decides=True, false_alarms=0.01,
         ),
         policy=at_a_break, where=is_smoothed, topic=Topic("Rewards bend or jump exactly at the policy's number."),
-        value="a corner or a jump of the mean reward at a policy's number, in standard errors",
+        value="size of a corner or jump of the mean reward at a policy's number, in standard errors", part_of="window",
     ),
 )  # fmt: skip

@@ -36,9 +36,9 @@ def fitted(view: View) -> bool:
 def why_not(view: View) -> str:
     """Why such a product cannot be estimated; empty where it can."""
     if view.split != "crossfit" or view.value_split != "crossfit":
-        return "looked for where both models are cross-fitted."
+        return "this check needs both models to be cross-fitted."
     if view.problem.cells is not None:
-        return "looked for where ratios are of actions, not of cells."
+        return "this check needs ratios of actions, not of cells."
     if len(view.log.actions) > MOST_ACTIONS or not FEWEST <= view.units.count.sum() <= MOST:
         return "there are too many actions, or too few or too many decisions."
     return labels(view) or model(view)
@@ -71,8 +71,8 @@ def finding(view: View) -> Finding:
     size, noise = abs(off) / unit, error / unit
     value = max(0.0, size - SURE * noise)
     sentence = (
-        f"what the models of π_b and of rewards miss together moves the estimate by {size:.2g} standard errors, give "
-        f"or take {noise:.2g}."
+        f"the errors that the models of π_b and of rewards share move the estimate by {size:.2g} ± {noise:.2g} "
+        "standard errors."
     )
     return judged(NAME, value, sentence, {"off": off, "error": error})
 
@@ -81,7 +81,7 @@ CHECKS = (
     Check(
         NAME, Threshold(0.1, 0.75, "above", FITTED, decides=True, false_alarms=0.01),
         policy=finding, where=fitted, applies=why_not,
-        topic=Topic("The models of how actions were chosen and of rewards are off in the same places."),
-        value="bias that both models' errors leave, in standard errors, less what may be chance",
+        topic=Topic("The models of actions and of rewards are wrong in the same places."),
+        value="bias from both models' errors, in standard errors, beyond chance",
     ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +12,14 @@ from offpolicy._arrays import levels
 from offpolicy.inference.intervals.evidence import lumpiness
 from offpolicy.inference.intervals.rules import SMOOTH
 from offpolicy.inference.intervals.tails import tail_index
+from offpolicy.logs.outcome import settled_of
 from offpolicy.trust.check import Check, Threshold, Topic
 from offpolicy.trust.finding import Finding, fine, judged, not_applicable
 from offpolicy.trust.moments import exceedances, same_but_rounding, surely_above
 from offpolicy.trust.view import several
 
 if TYPE_CHECKING:
-    from offpolicy._arrays import Bools, Floats
+    from offpolicy._arrays import Floats, Ints
     from offpolicy.logs.log import Log
     from offpolicy.trust.check import Level
     from offpolicy.trust.view import View
@@ -46,16 +47,22 @@ def maturity(log: Log) -> Finding:
     """Mean reward of the latest tenth of the batches against the lowest for as long before."""
     name = "reward_maturity"
     if not log.has_batches:
-        return not_applicable(name, "the log has no batches, so rewards cannot be looked at by time.")
+        return not_applicable(name, "the log has no batches, so rewards cannot be compared over time.")
     number = int(log.batch.max()) + 1
     if number < 4:
-        return not_applicable(name, f"{number} batches are too few to look at rewards by time.")
+        return not_applicable(name, f"{number} batches are too few to compare rewards over time.")
     size = max(1, round(LATE * number))
-    new, new_error = _mean(log, log.batch >= number - size)
+    # Rows by batch once, so that a window is a run of them.
+    order = np.argsort(log.batch, kind="stable")
+    edges = np.searchsorted(log.batch, np.arange(number + 1), sorter=order)
+
+    def mean(first: int, last: int) -> tuple[float, float]:
+        return _mean(log, order[edges[first] : edges[last]])
+
+    new, new_error = mean(number - size, number)
     # A season has had its low before: what counts is that rewards never were as low for as long.
-    ends = range(size, number - size + 1)
-    windows = [w for last in ends if (w := _mean(log, (log.batch < last) & (log.batch >= last - size)))[1] > 0]
-    old, _ = _mean(log, log.batch < number - size)
+    windows = [w for last in range(size, number - size + 1) if (w := mean(last - size, last))[1] > 0]
+    old, _ = mean(0, number - size)
     if old <= 0 or not windows:
         return not_applicable(name, "the mean reward before the latest batches is not positive.")
     lowest, error = min(windows)
@@ -63,13 +70,13 @@ def maturity(log: Log) -> Finding:
     z = gap / math.hypot(new_error, error) if new_error else math.copysign(math.inf, gap)
     value = ratio if z < -SIGNIFICANT else max(ratio, 1.0)
     sentence = (
-        f"rewards of the latest batches average {new:.4g}, of those before {old:.4g} "
-        f"({100 * (ratio - 1):+.3g}%), and at their lowest before {lowest:.4g} (z = {z:.2g})."
+        f"rewards of the latest batches average {new:.4g}, those of earlier batches {old:.4g} "
+        f"({100 * (ratio - 1):+.3g}%), with a previous low of {lowest:.4g} (z = {z:.2g})."
     )
     return judged(name, value, sentence, {"ratio": ratio, "lowest": lowest, "z": z})
 
 
-def _mean(log: Log, rows: Bools) -> tuple[float, float]:
+def _mean(log: Log, rows: Ints) -> tuple[float, float]:
     count, weight = log.count[rows], log.weight[rows]
     reward: Floats = log.reward[rows]
     total = float(count @ weight)
@@ -95,15 +102,16 @@ def reward_tail(view: View) -> Finding:
     """
     name = "reward_tail"
     d = view.decisions
-    reward = d.returns
+    reward, at = _as_seen(view)
     if bool(((reward == 0) | (reward == 1)).all()):
         return not_applicable(name, "rewards are 0 or 1, which have no tail.")
     if view.scale != 1 or not view.weight.any():
-        return not_applicable(name, "there is no overlap, and so there are no scores.")
-    centers: list[Floats | float] = [view.units.mean(reward)]
+        return not_applicable(name, "there is no overlap, so there are no scores.")
+    units = view.units if len(reward) == view.decisions.layout.n_units else view.units.part(at)
+    centers: list[Floats | float] = [units.mean(reward)]
     if view.has_model and not several(view.log):
-        centers.append(d.q)
-    tails = [_tail_around(view, center) for center in centers]
+        centers.append(d.q[at])
+    tails = [_tail_around(reward, units.count, center) for center in centers]
     k, size = min(tails, key=lambda t: t[0] if not math.isnan(t[0]) else math.inf)
     if math.isnan(k) or k == -math.inf:
         return not_applicable(name, "too few different rewards to judge their tail.")
@@ -117,9 +125,19 @@ def reward_tail(view: View) -> Finding:
     return replace(judged(name, sure, f"{sentence}.", details, at_most=at_most), value=k)
 
 
-def _tail_around(view: View, center: Floats | float) -> tuple[float, float]:
+def _as_seen(view: View) -> tuple[Floats, Any]:
+    """Rewards of the units, and which these are: where they are seen in part, as they were seen, and not made whole."""
+    reward = view.decisions.returns
+    own = next(iter(settled_of(view.problem.log)), None)
+    if own is None or not view.decisions.layout.is_single:
+        return reward, slice(None)
+    observed = own.observed[view.rows]
+    seen = np.flatnonzero(~np.isnan(observed))
+    return observed[seen], seen
+
+
+def _tail_around(reward: Floats, count: Floats, center: Floats | float) -> tuple[float, float]:
     """Tail index of the distances of rewards from a center, and of how many units; the usual reward is left out."""
-    reward, count = view.decisions.returns, view.units.count
     distance = same_but_rounding(np.abs(reward - center))
     _, place = levels(reward)
     times = np.bincount(place, weights=count)
@@ -137,7 +155,7 @@ CHECKS = (
             30.0, -math.inf, "below", "Wait for more data, or use a more frequent outcome as the reward.", advice=True
         ),
         log=lambda s: rare_rewards(s.log), topic=Topic("Rewards are rare, so a few rows drive the estimate."),
-        value="units whose reward is not the usual one",
+        value="units whose reward differs from the most frequent one",
     ),
     Check(
         "reward_maturity",
@@ -146,17 +164,17 @@ CHECKS = (
             false_alarms=0.001,
         ),
         log=lambda s: maturity(s.log), topic=Topic("The most recent rewards may be incomplete."),
-        value="mean reward of the latest tenth of the batches over that before, where it was never as low",
+        value="mean reward of the latest tenth of the batches relative to earlier ones, if it was never as low",
     ),
     Check(
         "reward_tail",
         Threshold(
             0.15, 0.25, "above",
-            "A few extreme rewards decide: evaluate a capped or transformed reward as well, decided before "
-            "looking at the result.",
+            "Also evaluate a capped or transformed reward, and decide how before looking at the "
+            "results.",
             decides=True, about_products=True, false_alarms=0.01,
         ),
         policy=reward_tail, topic=Topic("A few extreme rewards drive the estimate."),
-        value="Pareto index of the tail of rewards other than 0 and 1, around model or mean, whichever is lighter",
+        value="Pareto index of the tail of rewards other than 0 and 1, around the model or the mean",
     ),
 )  # fmt: skip

@@ -78,8 +78,8 @@ def why_not(log: Slates) -> str:
     if log.propensity is None:
         return "propensities of the items were not logged."
     if log.reward_of == "slate":
-        return "slates have one reward, which no slot is left out of."
-    return "rewards may depend on all slots: none is left out." if bool(log.interaction.mask.all()) else ""
+        return "slates have one reward, which depends on all slots."
+    return "rewards may depend on all slots, so none is left out." if bool(log.interaction.mask.all()) else ""
 
 
 def finding(log: Slates) -> Finding:
@@ -88,14 +88,14 @@ def finding(log: Slates) -> Finding:
         return not_applicable(NAME, why)
     found = dependence(log, log.interaction.mask)
     if found is None:
-        return not_applicable(NAME, "no slot that rewards leave out shows an item often enough.")
+        return not_applicable(NAME, "no slot that interaction= leaves out shows an item often enough.")
     where = log.positions[found.slot]
     item = "an attractive item" if found.item == ATTRACTIVE else repr(log.actions[found.item])
     sentence = (
-        f"rewards that should not depend on position {where} do: they are {'higher' if found.z > 0 else 'lower'} where "
-        f"it shows {item} (p = {found.p:.2g} over {found.terms} items and slots)."
+        f"rewards depend on position {where} although they should not: they are {'higher' if found.z > 0 else 'lower'} "
+        f"where it shows {item} (p = {found.p:.2g} over {found.terms} items and slots)."
         if not fine(NAME, found.p)
-        else f"no sign that rewards depend on items of slots that were left out (p = {found.p:.2g})."
+        else f"no sign that rewards depend on slots that interaction= leaves out (p = {found.p:.2g})."
     )
     return judged(NAME, found.p, sentence, {"position": where, "item": item, "z": found.z})
 
@@ -270,7 +270,7 @@ def bias(view: View) -> Finding:
     """The distance between the assumed interaction and wider ones, in standard errors."""
     d, assumed = view.decisions, view.log.interaction
     if bool(assumed.mask.all()):
-        return not_applicable(BIAS, "rewards may depend on all slots: there is nothing wider.")
+        return not_applicable(BIAS, "rewards may depend on all slots, so there is no wider assumption.")
     distances = {}
     for name, logs in wider(d).items():
         size = _size(view, logs)
@@ -278,10 +278,10 @@ def bias(view: View) -> Finding:
             apart = view.units.sample(difference(view, logs))
             distances[name] = (mean_z(apart, 0.0), apart.estimate)
     if not distances:
-        return not_applicable(BIAS, "too few slates follow the target over all slots to tell.")
+        return not_applicable(BIAS, "too few slates follow the policy over all slots to tell.")
     name = max(distances, key=lambda n: abs(distances[n][0]))
     z, gap = adjusted_z(distances[name][0], len(distances)), distances[name][1]
-    sentence = f"weights of {WIDE[name]} move the estimate by {gap:+.3g}, {z:.2g} standard errors of that: " + (
+    sentence = f"weights of {WIDE[name]} move the estimate by {gap:+.3g}, {z:.2g} standard errors, which is " + (
         "more than chance." if not fine(BIAS, z) else "no more than chance."
     )
     details = {n: {"z": z, "difference": gap} for n, (z, gap) in distances.items()}
@@ -331,25 +331,23 @@ def settled(log: Slates, folds: Any, seed: int) -> Slates:
     """The slates that are left to evaluate, under the interaction that the others show."""
     if isinstance(folds, np.ndarray | list | tuple):
         raise UsageError(
-            "interaction='auto' leaves out the slates by which it chooses: give folds= as a number, or name the "
+            "interaction='auto' sets aside the slates it uses to choose, so folds= must be a number. Or name the "
             "interaction."
         )
     if log.propensity is None:
-        raise UsageError(
-            "interaction='auto' needs logged propensities to tell what rewards depend on. Name the interaction."
-        )
+        raise UsageError("interaction='auto' needs logged propensities. Name the interaction.")
     apart = np.asarray(drawn(log.units, SHARE, seed))
     if min(int(apart.sum()), int((~apart).sum())) < FEWEST_SLATES:
         raise UsageError(
-            f"interaction='auto' chooses on a quarter of the slates, of which there are {log.n:,} in all: too few. "
+            f"interaction='auto' uses a quarter of the slates to choose, and {log.n:,} slates are too few. "
             "Name the interaction."
         )
     rest = log.take(~apart)
     first = choice(log.take(apart), BELIEVED)
     name = max(first, choice(rest, WIDENS), key=NARROW_FIRST.index)
-    note = f"interaction '{first}' was chosen on {int(apart.sum()):,} slates, which no estimate uses"
+    note = f"interaction '{first}' was chosen on {int(apart.sum()):,} slates, which are not used for estimates"
     if name != first:
-        note += f", and widened to '{name}', on which rewards of the others depend"
+        note += f", and widened to '{name}', because rewards of the other slates depend on it"
     kept = rest.assuming(name)
     return replace(kept, notes=(*kept.notes, note))
 
@@ -375,11 +373,13 @@ CHECKS = (
     Check(
         NAME, Threshold(0.003, -math.inf, "below", WIDER, false_alarms=0.003),
         log=lambda s: finding(cast("Slates", s.log)), where=lambda s: s.log.unit_kind.shows_items, topic=SLOTS,
-        value="p-value: rewards of slates against the items of slots that `interaction=` leaves out",
+        value="p-value: rewards of slates do not depend on slots that `interaction=` leaves out",
+        part_of="interaction",
     ),
     Check(
         BIAS, Threshold(3.3, 5.0, "above", WIDER, decides=True, false_alarms=0.01),
         policy=bias, where=lambda view: view.log.unit_kind.shows_items and several(view.log),
         topic=SLOTS, value="standard errors between weights of the assumed interaction and of a wider one",
+        part_of="interaction",
     ),
 )  # fmt: skip

@@ -34,7 +34,7 @@ MOSTLY = 0.8
 MATTERS = 1.0  # standard errors of the estimate that a disagreement must exceed to count against it
 QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 REFERENCE = 0.99
-BIAS = "its standard error leaves out the bias of cutting weights"
+BIAS = "its standard error ignores the bias from capping weights"
 
 
 def heterogeneity(mean: Floats, error: Floats) -> tuple[float, float]:
@@ -182,7 +182,7 @@ def disagreement(
     direct = [f"{e.name} z = {z[e.name]:.2g}" for e in usable if e.is_direct and e.name in z]
     sentence = (
         f"{first.name} and {worst} differ by {abs(z[worst]):.2g} standard errors of their difference, "
-        f"{apart:.2g} of the estimate's own"
+        f"{apart:.2g} standard errors of the estimate"
     )
     sentence += f" (direct method: {', '.join(direct)})." if direct else "."
     at_most: Level = "alarm" if apart > MATTERS else "note"
@@ -248,7 +248,7 @@ def why_not(view: View) -> str:
     if not view.weight.any() or highest > LARGEST_LOG_WEIGHT:
         return "there are no weights to clip."
     if not view.units.mean(view.weight) > 0:  # products over a long horizon may underflow
-        return "the weights are too small for floating-point numbers."
+        return "the weights are too small for floating-point arithmetic."
     return ""
 
 
@@ -278,7 +278,7 @@ def clipping(view: View) -> Finding:
     return judged(
         "clipping_sensitivity",
         value,
-        f"cutting the largest 1% of the positive weights moves the estimate by {value:.2g} of its standard errors.",
+        f"capping the largest 1% of the positive weights moves the estimate by {value:.2g} standard errors.",
         {"curve": curve, "unclipped": whole.value},
     )
 
@@ -288,7 +288,7 @@ CHECKS = (
         "batch_drift",
         Threshold(
             0.001, -math.inf, "below",
-            "The value changes over time: report it by period, or evaluate on recent batches only.",
+            "Report the value by period, or evaluate on recent batches only.",
             advice=True, false_alarms=0.001,
         ),
         policy=drift, applies=batches, topic=Topic("The value changes over time."),
@@ -298,18 +298,18 @@ CHECKS = (
         "estimator_disagreement",
         Threshold(
             0.001, 0.0001, "below",
-            "Estimators that should agree do not: check the propensities first, then the reward model's out-of-fold "
+            "Check the propensities first, then the reward model's out-of-fold "
             "skill.",
             decides=True, false_alarms=0.001,
         ),
         policy=lambda view: disagreement(view.estimates, comparable(view, view.estimators)),
         topic=Topic("Estimators that should agree do not.", "The estimators agree."),
-        value="p-value: paired test between the estimator that speaks and others that should agree",
+        value="p-value: paired test between the headline estimator and others that should agree",
     ),
     Check(
         "clipping_sensitivity", Threshold(1.0, math.inf, "above", OVERLAP, about_products=True, advice=True),
         policy=clipping, applies=why_not,
         topic=Topic("The estimate changes when the largest weights are capped."),
-        value="standard errors that clipping the top 1% of weights moves the estimate by",
+        value="standard errors by which capping the top 1% of weights moves the estimate",
     ),
 )  # fmt: skip

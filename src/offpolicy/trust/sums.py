@@ -20,6 +20,7 @@ from offpolicy.trust.hashes import (
     column_hashes,
     joined,
     labels_of,
+    lesson_hashes,
     mixed,
     row_hashes,
     table_columns,
@@ -54,6 +55,8 @@ class LogSums:
         How often each context comes.
     digest : Digest
         Of all units.
+    lesson : Digest
+        Of what a learner could see of the decisions: contexts, actions and rewards.
     distribution : DistributionSums or None
         Of the whole logged distribution, where there is one.
     balance : BalanceSums or None
@@ -70,6 +73,7 @@ class LogSums:
     units: HashCounts
     contexts: HashCounts
     digest: Digest
+    lesson: Digest
     distribution: DistributionSums | None
     balance: BalanceSums | None
     leaks: LeakSums
@@ -85,6 +89,7 @@ class LogSums:
             self.units + other.units,
             self.contexts + other.contexts,
             self.digest + other.digest,
+            self.lesson + other.lesson,
             both,
             self.balance + other.balance if self.balance and other.balance else None,
             self.leaks + other.leaks,
@@ -110,7 +115,8 @@ def log_sums(block: Any, draws: Draws | None = None, *, rows: float | None = Non
     columns = table_columns(block)
     table = joined([hashes for _, _, hashes in columns], block.context.n_table)
     index = block.context.index
-    units = unit_hashes(block, row_hashes(block, table if index is None else table[index]))
+    rows_of = table if index is None else table[index]
+    units = unit_hashes(block, row_hashes(block, rows_of))
     count = block.count
     decisions, _ = counts_and_weights(block)
     bits = thinning(float(decisions.sum()) if rows is None else rows)
@@ -118,6 +124,7 @@ def log_sums(block: Any, draws: Draws | None = None, *, rows: float | None = Non
         HashCounts.of(units, count, bits),
         _context_counts(table, index, decisions, bits),
         Digest.of(units, count),
+        Digest.of(lesson_hashes(block, rows_of), decisions),
         distribution_sums(block, draws.mass, draws.square),
         balance_sums(block, columns, rows),
         leak_sums(block, columns, bits),

@@ -16,12 +16,14 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import numpy as np
+
 from offpolicy._visible import printable, visible
 from offpolicy.errors import UnknownNameError, UsageError, did_you_mean
 from offpolicy.inference.comparison import Change
 from offpolicy.inference.figures import capitalized, level_text
 from offpolicy.scores.catalog import headline
-from offpolicy.trust.assumption import assumption, bounds_sentence, grounds, of_policy
+from offpolicy.trust.assumption import assumption, bounds_sentence, grounds, of_policy_and_rows
 from offpolicy.trust.finding import TONES, Findings, bar
 from offpolicy.trust.marginals import softened
 from offpolicy.trust.stability import comparable, disagreement
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 VerdictLevel: TypeAlias = Literal["trust", "caution", "insufficient evidence"]
 
+VAGUE = 0.5  # share of the range of what was logged from which on an interval is hardly an answer
 DIRECT = "DM is the only estimator here, and its interval ignores the error of its model. Compute DML as well."
 
 
@@ -100,7 +103,7 @@ def speaker(ev: Answer, estimator: str | None) -> Estimator:
 
 
 def relevant(findings: list[Finding], estimator: Estimator, products: float, looks_back: float = 0.0) -> list[Finding]:
-    """Findings that bear on an estimate: shares of it rest on products and on looking back, the rest on marginals."""
+    """Statistics that bear on an estimate: shares of it rest on products and on looking back, the rest on marginals."""
     small = 0.2
     if "marginal" not in estimator.needs:
         return [f for f in findings if not f.limits.about_marginals]
@@ -119,11 +122,10 @@ def judge(ev: Answer, policy: str | None = None, estimator: str | None = None, l
     estimate = ev[name, chosen.name]
     products, looks_back = ev.problem.blend(name, chosen)
     raised = _with_own_disagreement(ev, name, chosen, products + looks_back)
-    findings = relevant(raised, chosen, products, looks_back)
     # Sorting is stable: what decides comes first, then alarms, then cautions.
-    findings = sorted(findings, key=lambda f: not f.decides)
+    findings = sorted(Findings(relevant(raised, chosen, products, looks_back)).worst(), key=lambda f: not f.decides)
     if not estimate.is_defined:
-        why = capitalized(estimate.notes[-1] if estimate.notes else "its value is not identified")
+        why = capitalized(estimate.notes[-1] if estimate.notes else "its value cannot be estimated")
         test = ab_test(ev, None, None)
         advice = [f"To find out, {test}."] if test else []
         reasons = [why, *_texts(findings), *advice]
@@ -132,8 +134,8 @@ def judge(ev: Answer, policy: str | None = None, estimator: str | None = None, l
     assumed, overturned = grounds(ev, name, level)
     decided = not interval.sufficient or any(f.decides for f in findings) or overturned
     refusal = [] if interval.sufficient else [capitalized(interval.note)]
-    modeled = [DIRECT] if chosen.is_direct else []
     change = difference_to_log(ev, name, chosen.name, level)
+    modeled = [*([DIRECT] if chosen.is_direct else []), *_vague(ev, interval)]
     test = ab_test(ev, None if decided else estimate, None if decided else change)
     conclusion = _conclusion(ev, name, estimate, interval, change, test, decided=decided)
     return Verdict(
@@ -154,10 +156,10 @@ def judge(ev: Answer, policy: str | None = None, estimator: str | None = None, l
 
 
 def _with_own_disagreement(ev: Answer, policy: str, chosen: Estimator, resting: float) -> list[Finding]:
-    """What was raised, with the disagreement of the estimator that speaks in place of the headline's."""
+    """Statistics that were raised, with the disagreement of the estimator that speaks in place of the headline's."""
     name = "estimator_disagreement"
-    findings = ev.diagnostics[policy]
-    raised: list[Finding] = findings.worst()
+    findings: Findings = ev.diagnostics[policy]
+    raised = [f for f in findings.statistics if f.is_raised]
     reference = findings[name].details.get("reference") if name in findings else None
     episodes = several(ev.problem.log)
     if reference is None or (reference == chosen.name and not episodes):
@@ -170,7 +172,21 @@ def _with_own_disagreement(ev: Answer, policy: str, chosen: Estimator, resting: 
         return [f for f in raised if f.name != name]
     # Weights alone are no witness beside a fitted π_b, but where they speak they have to agree with the others.
     own = disagreement(estimates, [*witnesses, *(e for e in (chosen,) if e not in witnesses)], chosen)
-    return [*(f for f in raised if f.name != name), *Findings([own]).worst()]
+    return [*(f for f in raised if f.name != name), *([own] if own.is_raised else ())]
+
+
+def _vague(ev: Answer, interval: Interval) -> list[str]:
+    """A reason where an interval holds most of the values that there can be."""
+    earned = ev.problem.table.columns[ev.problem.earning]
+    low, high = float(np.min(earned)), float(np.max(earned))
+    share = (interval.high - interval.low) / (high - low) if high > low else 0.0
+    if not interval.sufficient or share <= VAGUE:
+        return []
+    said = (
+        f"The interval is {100 * share:.0f}% as long as the whole range of what was logged ({low:.4g} to {high:.4g}): "
+        "it says hardly anything of the value. Log more, or with more of what the policy does."
+    )
+    return [said]
 
 
 def _texts(findings: list[Finding]) -> list[str]:
@@ -203,7 +219,7 @@ def _conclusion(
     if estimate.allowance:
         room = f"including {estimate.allowance:.2g} on each side for smoothing bias"
         summary = summary.replace(f"{interval.method});", f"{interval.method}, {room});", 1)
-    assumed = " and ".join(part for part in (assumption(ev), of_policy(ev, policy)) if part)
+    assumed = " and ".join(part for part in (assumption(ev), of_policy_and_rows(ev, policy)) if part)
     summary = f"{summary[:-1]}; this {assumed}."
     if decided:
         advice = "The log cannot tell whether it is better."

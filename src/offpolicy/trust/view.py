@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from offpolicy.inference.intervals.sample import Sample
     from offpolicy.inference.reach import Reach
     from offpolicy.inference.score_table import Units
-    from offpolicy.logs.log import Log
+    from offpolicy.logs.log import Log, OfDecisions
     from offpolicy.policies.target import Target
     from offpolicy.scores.decisions import Decisions
     from offpolicy.splits.folds import Split
@@ -268,7 +268,7 @@ def counts_and_weights(log: Log) -> tuple[Floats, Floats]:
 
 NO_MODEL = "no estimate needed a reward model."
 UNKNOWN = "propensities were not logged."
-SHOWN = "the policy is known for the shown items only."
+SHOWN = "the policy has probabilities only for the shown items."
 
 
 def once(make: Callable[[View], T]) -> Callable[[View], T]:
@@ -288,7 +288,7 @@ def probe(view: View) -> Estimator:
     return Estimator("check", scores.doubly_robust, view.split, BOTH if view.has_model else BEHAVIOR)
 
 
-def several(log: Any) -> bool:
+def several(log: OfDecisions) -> bool:
     """Whether some unit of a log has more than one decision."""
     return not log.layout.is_single
 

@@ -80,7 +80,7 @@ def _by_action(view: View) -> Finding:
     gain = weight_sum - reach.share * m.sum()
     taken = reach.share > 0
     if not taken.any() or not d.ratio.any():
-        return not_applicable("mean_weight_by_action", "no action of the target was logged.")
+        return not_applicable("mean_weight_by_action", "no action of the policy was logged.")
     floor = 1e-12 * float(m.sum())
     mean_square = np.divide(square, m, out=np.zeros_like(square), where=m > 0)  # some weights are 0
     third = np.bincount(action, weights=mean_square * square * d.ratio**3, minlength=k).astype(np.float64)
@@ -93,9 +93,9 @@ def _by_action(view: View) -> Finding:
     return judged(
         "mean_weight_by_action",
         value,
-        f"the weights of no action are off by much (largest z {value:.2g})."
+        f"the weights of every action have about the expected mean (largest z {value:.2g})."
         if fine("mean_weight_by_action", value)
-        else f"weights of action {log.actions[at]!r} are off by {100 * relative[at]:+.1f}% (z = {z[at]:.2g}).",
+        else f"the weights of action {log.actions[at]!r} are off by {100 * relative[at]:+.1f}% (z = {z[at]:.2g}).",
         {"z": {log.actions[a]: float(z[a]) for a in np.flatnonzero(taken)}},
         remedy=_remedy(view),
     )
@@ -127,8 +127,8 @@ def _by_batch(view: View) -> Finding:
     return judged(
         "mean_weight_by_batch",
         worst.value,
-        f"batch {names[worst.place]!r} has the mean weight furthest from 1 (z = {worst.z:.3g} of {worst.tests} "
-        "batches).",
+        f"batch {names[worst.place]!r} has the mean weight furthest from 1 (z = {worst.z:.3g}, the largest of "
+        f"{worst.tests} batches).",
         {"z": {names[b]: float(z[b]) for b in np.flatnonzero(usable)}},
         remedy=_remedy(view),
     )
@@ -200,10 +200,11 @@ def calibration(log: Log, draws: Draws, sums: DistributionSums | None) -> Findin
         for b in np.flatnonzero(usable)
     ]
     sentence = (
-        "actions are taken as often as propensities of each size say."
+        "actions were taken as often as their propensities say, for propensities of every size."
         if fine(name, value)
         else f"actions with propensities from {BINS[worst]:g} to {BINS[worst + 1]:g} were taken "
-        f"{100 * off[worst]:+.3g}% as often as they should (z = {z[worst]:.3g})."
+        f"{100 * abs(off[worst]):.3g}% {'more' if off[worst] > 0 else 'less'} often than they should (z = "
+        f"{z[worst]:.3g})."
     )
     return judged(name, value, sentence, {"table": table})
 
@@ -224,7 +225,7 @@ def _inverse_calibration(log: Log, draws: Draws) -> Finding:
     z = mean / error if error > 1e-9 * level else (math.inf if excess > 1e-6 else 0.0)
     # Fewer actions may be possible than are listed, so only an excess contradicts the propensities.
     value = z if excess > MATERIAL else 0.0
-    sentence = f"the mean of 1 / propensity is {level + mean:.4g}, the number of actions {level:.4g}"
+    sentence = f"the mean of 1/propensity is {level + mean:.4g}, and the number of actions is {level:.4g}"
     return judged(
         "propensity_calibration",
         max(0.0, value),
@@ -270,8 +271,8 @@ def deterministic(log: Log) -> Finding:
     name = "deterministic_logging"
     if len(np.unique(log.action)) == 1 and len(log.actions) > 1:
         return judged(
-            name, 1.0, f"every row has the action {log.actions[int(log.action[0])]!r}: the value of any "
-            "other action is not identified.",
+            name, 1.0, f"every row has the action {log.actions[int(log.action[0])]!r}, so the value of any "
+            "other action cannot be estimated.",
         )  # fmt: skip
     if log.propensity is None:
         return not_applicable(name, "propensities were not logged. Judged by the behavior model.")
@@ -280,9 +281,9 @@ def deterministic(log: Log) -> Finding:
         certain &= log.eligible.sum(axis=1) > 1
     share = float(mass @ certain / mass.sum())
     sentence = (
-        "the logging policy left a choice everywhere."
+        "the logging policy could choose in every row."
         if share == 0
-        else f"{100 * share:.3g}% of the rows have propensity 1: other actions are not identified there."
+        else f"{100 * share:.3g}% of rows have propensity 1, so other actions cannot be evaluated there."
     )
     return judged(name, share, sentence)
 
@@ -293,7 +294,7 @@ def certain(view: View) -> Finding:
     return judged(
         "deterministic_logging",
         share,
-        f"the behavior model is over {100 * SURE_SHARE:g}% sure of the action in {100 * share:.3g}% of the rows.",
+        f"the behavior model is more than {100 * SURE_SHARE:g}% sure of the action in {100 * share:.3g}% of rows.",
     )
 
 
@@ -323,47 +324,52 @@ CHECKS = (
             0.02, 0.1, "above", PROPENSITIES, decides=True, about_products=True, false_alarms=0.001, about_reach=True
         ),
         policy=lambda view: _mean(view)[0], topic=WRONG, value="distance of the mean weight from 1, beyond its noise",
+        part_of="propensities",
     ),
     Check(
         "mean_weight_z", Threshold(3.3, 5.0, "above", PROPENSITIES, about_products=True, false_alarms=0.001),
-        policy=lambda view: _mean(view)[1], topic=WRONG, value="the same in standard errors",
+        policy=lambda view: _mean(view)[1], topic=WRONG, value="the same in standard errors", part_of="propensities",
     ),
     Check(
         "mean_weight_by_action", Threshold(4.0, 6.0, "above", PROPENSITIES, false_alarms=0.001),
         policy=_by_action, applies=labels, topic=WRONG, value="largest z of the mean weight of an action",
+        part_of="propensities",
     ),
     Check(
         "mean_weight_by_batch", Threshold(4.0, 6.0, "above", PROPENSITIES, false_alarms=0.001),
         policy=_by_batch, applies=batches, topic=WRONG, value="largest z of the mean weight of a batch",
+        part_of="propensities",
     ),
     Check(
         "propensity_calibration", Threshold(4.0, 6.0, "above", PROPENSITIES, decides=True, false_alarms=0.0001),
         log=lambda s: calibration(s.log, s.draws, s.sums.distribution), applies=logged_labels,
-        topic=WRONG, value="z of logged propensities against the actions taken",
+        topic=WRONG, value="z of logged propensities compared with the actions taken", part_of="propensities",
     ),
     Check(
         "rounded_propensities", Threshold(0.05, 0.25, "above", "Log propensities with full precision."),
         log=lambda s: rounded(s.log), applies=logged_labels,
         topic=Topic("The logged probabilities look rounded."),
-        value="relative error that rounding may have put into a weight",
+        value="relative error of a weight that rounding may cause", part_of="propensities",
     ),
     Check(
         "deterministic_logging",
         Threshold(
             0.05, 0.999, "above",
-            "Where the logging policy leaves no choice, other actions are not identified: explore there, "
+            "Explore in rows where the logging policy always takes the same action, "
             "or evaluate a policy that agrees with it there.",
             advice=True,
         ),
         log=lambda s: deterministic(s.log), policy=certain, applies=labels, where=lambda s: not s.behavior_is_known,
         topic=Topic("Part of the log always took the same action."), value="share of rows with propensity 1",
+        part_of="exploration",
     ),
     Check(
         "unlogged_actions",
         Threshold(
-            0.0, math.inf, "above", "Remove them from the list of actions, or collect data with them.", advice=True
+            0.0, math.inf, "above", "Remove them from the list of actions, or collect data on them.", advice=True
         ),
         log=lambda s: unlogged(s.log), applies=labels,
         topic=Topic("Some actions on the list were never logged."), value="number of listed actions never logged",
+        part_of="exploration",
     ),
 )  # fmt: skip

@@ -125,7 +125,7 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, dict[str, float
 def _reward_model(name: str) -> Any:
     from sklearn.linear_model import Ridge
 
-    from offpolicy.models.rewards.auto import LinearReward
+    from offpolicy.models import LinearReward
 
     return op.models.PerAction(Ridge(alpha=1e-3)) if name == "ridge" else LinearReward()
 

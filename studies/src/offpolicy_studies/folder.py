@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offpolicy import __version__
-from offpolicy._output import lock_folder, write_text
 from offpolicy.errors import DataError, UsageError
+from offpolicy.testing import lock_folder, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,6 +30,8 @@ SOURCES = "github.com/lm-sys/RouteLLM and github.com/google/wmt-mqm-human-evalua
 ESTIMATORS = ("DML", "auto")
 WINDOW = 168.0
 QUICK = 5
+LEAST = 0.1
+REFUSED = "insufficient evidence"
 MILLION = 1_000_000
 
 
@@ -42,7 +44,9 @@ class Args:
     parts: tuple[str, ...] = ("router", "mqm", "judges", "delays")
     """Which parts to run."""
     replications: int = 500
-    """Logs of each setting."""
+    """Logs of each setting of the router's data."""
+    others: int = 200
+    """Logs of each setting of the other parts; of the router's, those that are also read in other ways."""
     quick: bool = False
     """Five logs of each setting."""
     out: Path = Path("results/labels")
@@ -75,11 +79,13 @@ def router_world(share: float, folder: Path) -> tuple[Any, Callable[[int], Ways]
             label=np.where(rng.random(2000) < share, right, np.nan),
         )
         roles: Any = {"context": columns, "action": "model", "propensity": "p"}
-        return {
-            "all labels": (op.BanditLog.from_frame(frame, reward="right", **roles), truth),
-            "judge as reward": (op.BanditLog.from_frame(frame, reward="judge", **roles), truth),
-            **_labels(frame, "label", ["judge"], share, roles, truth),
-        }
+        whole: Ways = {}
+        if share == LEAST:  # they are the same at every share
+            whole = {
+                "all labels": (op.BanditLog.from_frame(frame, reward="right", **roles), truth),
+                "judge as reward": (op.BanditLog.from_frame(frame, reward="judge", **roles), truth),
+            }
+        return {**whole, **_labels(frame, "label", ["judge"], share, roles, truth)}
 
     return op.policies.Fixed("large"), draw
 
@@ -205,8 +211,8 @@ def _sigmoid(x: Any) -> Floats:
 
 
 WORLDS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
-    "router": (router_world, (0.1, 0.25), "labels alone"),
-    "mqm": (mqm_world, (0.2,), "labels alone"),
+    "router": (router_world, (LEAST, 0.25), "labels alone"),
+    "mqm": (mqm_world, (0.2, 0.6), "labels alone"),
     "judges": (judge_world, (0.2,), "labels alone"),
     "delays": (delay_world, ("exponential", "heavy", "by action"), "old rows only"),
 }
@@ -215,6 +221,7 @@ WORLDS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
 def reproduce(args: Args) -> dict[str, Any]:
     """Run what is missing, and sum up."""
     n = QUICK if args.quick else args.replications
+    logs = {part: n if part == "router" else min(n, args.others) for part in WORLDS}
     folder = Path()
     if {"router", "mqm"} & set(args.parts):
         folder = locate(args.data, ["data"], ["router", "judge"], SOURCES)
@@ -224,14 +231,16 @@ def reproduce(args: Args) -> dict[str, Any]:
     for part in args.parts:
         world, settings, _ = WORLDS[part]
         for setting in settings:
-            missing = [s for s in range(n) if (part, str(setting), s) not in done]
+            missing = [s for s in range(logs[part]) if (part, str(setting), s) not in done]
             if not missing:
                 continue
             policy, draw = world(setting, folder)
             for seed in missing:
-                ways = {w: list(_read(log, policy, t)) for w, (log, t) in draw(seed).items()}
+                every = seed < args.others
+                drawn = {w: each for w, each in draw(seed).items() if every or w.startswith("labels")}
+                ways = {w: list(_read(log, policy, t)) for w, (log, t) in drawn.items()}
                 append_line(lines, {"part": part, "setting": str(setting), "seed": seed, "ways": ways})
-    rows = [r for r in read_lines(lines) if r["part"] in args.parts and r["seed"] < n]
+    rows = [r for r in read_lines(lines) if r["part"] in args.parts and r["seed"] < logs[r["part"]]]
     result = {"replications": n, "table": list(_table(rows))}
     write_results(args.out, result, show(result))
     return result
@@ -239,6 +248,7 @@ def reproduce(args: Args) -> dict[str, Any]:
 
 def _read(log: op.BanditLog, policy: Any, truth: float) -> Iterator[dict[str, Any]]:
     ev = op.evaluate(log, {"policy": policy}, estimators=list(ESTIMATORS))
+    level = ev.verdict("policy").level
     for name in ESTIMATORS:
         e = ev[name]
         interval = e.interval(0.95)
@@ -248,7 +258,7 @@ def _read(log: op.BanditLog, policy: Any, truth: float) -> Iterator[dict[str, An
             "std_error": e.std_error,
             "covers": bool(interval.low <= truth <= interval.high),
             "normal_covers": bool(abs(e.value - truth) <= 1.96 * e.std_error),
-            "answered": bool(interval.sufficient),
+            "answered": bool(interval.sufficient) and level != REFUSED,
         }
 
 
@@ -258,9 +268,9 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         own = [r["ways"] for r in rows if (r["part"], r["setting"]) == (part, setting)]
         beside = WORLDS[part][2]
         for i, estimator in enumerate(ESTIMATORS):
-            base = _rmse([ways[beside][i] for ways in own])
             for way in own[0]:
-                each = [ways[way][i] for ways in own]
+                each = [ways[way][i] for ways in own if way in ways]
+                base = _rmse([ways[beside][i] for ways in own if way in ways])
                 answered = [e for e in each if e["answered"]]
                 yield {
                     "part": part,
@@ -289,7 +299,7 @@ def show(result: dict[str, Any]) -> str:
 
 
 def _line(r: dict[str, Any]) -> str:
-    covered = "–" if np.isnan(r["coverage"]) else f"{r['coverage']:.1%}"
+    covered = "–" if r["coverage"] is None or np.isnan(r["coverage"]) else f"{r['coverage']:.1%}"
     return (
         f"| {r['part']} | {r['setting']} | {r['estimator']} | {r['way']} | {r['rmse']:.4f} | {r['ratio']:.3f} | "
         f"{r['bias']:+.4f} | {covered} | {r['normal_coverage']:.1%} | {r['answered']:.0%} | {r['logs']} |"

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from offpolicy import __version__
-from offpolicy._output import lock_folder
 from offpolicy.errors import UsageError
+from offpolicy.testing import lock_folder
 from offpolicy_studies.digests import digest
 from offpolicy_studies.folder import VERSION, append_line, read_lines, refuse_other_version
 from offpolicy_studies.progress import track

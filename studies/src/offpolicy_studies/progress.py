@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from offpolicy._progress import track
+from offpolicy.testing import track
 
 __all__ = ["track"]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy.models.rewards.auto import LinearReward
+from offpolicy.models import LinearReward
 from offpolicy_studies import uci_bandits as bandits
 from offpolicy_studies.folder import locate, write_results
 from offpolicy_studies.monte_carlo import Z, mean, root_mean_square, share, simulate

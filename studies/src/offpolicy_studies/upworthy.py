@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy.trust import check_log
 from offpolicy_studies.folder import locate
 from offpolicy_studies.monte_carlo import share
 
@@ -114,7 +113,7 @@ def reproduce(options: Args) -> dict[str, Any]:
     """
     folder = locate(options.data, ["upworthy"], [FILE], "osf.io/jd64p")
     tests = load(folder)
-    finding = check_log(as_log(tests))["sample_ratio_mismatch"]
+    finding = op.trust.check_log(as_log(tests))["sample_ratio_mismatch"]
     p_values = finding.details["batches"]
     names, code = np.unique(tests.test, return_inverse=True)
     first, last = np.full(len(names), 10**6), np.zeros(len(names), dtype=np.int64)

@@ -13,25 +13,38 @@ from offpolicy_bench.task import Drawn, Floats, Ints, Task, sample, softmax
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: Files of a set, which are read one after the other, each with its digest.
 FILES = {
-    "ecoli": ("uci/ecoli.data", "008bd8fbb1d8b34040c3c8c4e987cac2a7ebf116e008b140cc6441be5261ba1d"),
-    "glass": ("uci/glass.data", "dd67373f4baf2807345df02cbfef2093d342e61ad0d82a4fb79af43ef8ce449d"),
-    "pendigits": ("uci/pendigits.data", "e9a6af17a84b09dee8d5c0b2b1fc3df5aaceab3c6fa188ec935984bd733f2d68"),
-    "vehicle": ("uci/vehicle.csv", "878ff318ca76e840168027b15c6a3760d47e54860ebf0ccd06a590fceeed8f42"),
-    "page-blocks": ("uci/page-blocks.data", "52058b6e19ba797b5e80ae6454ebb3b7a25016787e668dd3203393c236d22c78"),
+    "ecoli": {"uci/ecoli.data": "b80df9dcfe7d06add9d614af2bee885584d464bd8bdc0a46527928bf9bd267c4"},
+    "glass": {"uci/glass.data": "e760b625312601515aa93ec8681e2f0f7e7f82fb91a24b57e66b1c4074dac535"},
+    "letter": {"uci/letter-recognition.data": "e6957fa840558221f052b11c08177ce385059212548948a671537d58cd532862"},
+    "optdigits": {
+        "uci/optdigits.tra": "268c4fe4cec488243253830d811d6fff0cc068e54fee9c229f1297ce365c45ad",
+        "uci/optdigits.tes": "63e266dec490e75ef6c22e592ba8e509f5cd6d9536f6a3c84547c959afa1f82a",
+    },
+    "page-blocks": {"uci/page-blocks.data": "dc072a7e33f170d4cb4cceffdafe760c0778fdc61ef2ed8430814221ca99d990"},
+    "pendigits": {"uci/pendigits.data": "a2d8cbeaccfe89ff874edae80f75a10ddab06935dbe4b794681513af2cf17cae"},
+    "satimage": {
+        "uci/sat.trn": "05711db5dbfee0c30a68bfef771ecea7d86aaf0b610ff63367bf1f2317a47c80",
+        "uci/sat.tst": "50589d7ad113b7c128fbec274516d3ef7f4516767850f3e3ee5fa9cd47f8a94c",
+    },
+    "vehicle": {"uci/vehicle.csv": "717fab615a24479b264200480a1954b77c4dc722df37f86d63a3da424b27717e"},
+    "yeast": {"uci/yeast.data": "d59305c2e20130b92cd2c9c55b9c448d3bf161b39458d40a79fa3af0d879b720"},
 }
-#: Sets whose first column is the name of the row.
-NAMED = ("ecoli", "glass")
+#: Sets whose first column is the name of the row, and those whose first column is the label.
+NAMED, LABEL_FIRST = ("ecoli", "glass", "yeast"), ("letter",)
 PROMPTS = ("router/router_mmlu.csv.gz", "44d8e9b112856bcd969cc302654392166b8459569510d10a1a3a0e80324adbd3")
 TEMPERATURES = {"strong": 10.0, "weak": -10.0}
 
 
 @lru_cache(maxsize=8)
-def read(path: Path, *, named: bool = False) -> tuple[Floats, Ints]:
-    """Features and label codes; the label is the last column, and the name of a row is no feature."""
-    cells = [line.replace(",", " ").split() for line in path.read_text().splitlines() if line.strip()]
-    X = np.array([row[int(named) : -1] for row in cells], dtype=np.float64)
-    return X, np.unique([row[-1] for row in cells], return_inverse=True)[1].astype(np.int64)
+def read(data: Path, name: str) -> tuple[Floats, Ints]:
+    """Features and label codes of a set; the name of a row is no feature."""
+    lines = [line for file in FILES[name] for line in (data / file).read_text().splitlines() if line.strip()]
+    cells = [line.replace(",", " ").split() for line in lines]
+    label, features = (0, slice(1, None)) if name in LABEL_FIRST else (-1, slice(int(name in NAMED), -1))
+    X = np.array([row[features] for row in cells], dtype=np.float64)
+    return X, np.unique([row[label] for row in cells], return_inverse=True)[1].astype(np.int64)
 
 
 def _softened(X: Floats, y: Ints, at: Floats, k: int, rng: np.random.Generator) -> Floats:
@@ -47,7 +60,7 @@ def _softened(X: Floats, y: Ints, at: Floats, k: int, rng: np.random.Generator) 
 
 def _choice(name: str, strength: str) -> Callable[[int, int, np.random.Generator, Path], Drawn]:
     def draw(rows: int, index: int, rng: np.random.Generator, data: Path) -> Drawn:  # noqa: ARG001
-        X, y = read(data / FILES[name][0], named=name in NAMED)
+        X, y = read(data, name)
         k = int(y.max()) + 1
         order = rng.permutation(len(y))
         here, training = order[: len(y) // 2][:rows], order[len(y) // 2 :]
@@ -101,7 +114,6 @@ def _draw_routing(rows: int, index: int, rng: np.random.Generator, data: Path) -
 
 
 def _choice_task(name: str, strength: str, rows: dict[str, int]) -> Task:
-    file, digest = FILES[name]
     return Task(
         f"choice-{name}-{strength}",
         f"Choice: {name}, {strength} target",
@@ -111,17 +123,23 @@ def _choice_task(name: str, strength: str, rows: dict[str, int]) -> Task:
         "contexts; propensities logged.",
         rows,
         _choice(name, strength),
-        (file,),
-        (digest,),
+        tuple(FILES[name]),
+        tuple(FILES[name].values()),
     )
 
 
+#: Half of each set is logged; at the quick size at most 1,500 rows of it.
+LOGGED = {
+    "ecoli": 168, "glass": 107, "letter": 10_000, "optdigits": 2_810, "page-blocks": 2_736, "pendigits": 5_496,
+    "satimage": 3_217, "vehicle": 423, "yeast": 742,
+}  # fmt: skip
+
 TASKS = (
-    *(_choice_task("ecoli", s, {"quick": 168, "full": 168}) for s in TEMPERATURES),
-    *(_choice_task("glass", s, {"quick": 107, "full": 107}) for s in TEMPERATURES),
-    *(_choice_task("vehicle", s, {"quick": 423, "full": 423}) for s in TEMPERATURES),
-    *(_choice_task("pendigits", s, {"quick": 1_500, "full": 5_496}) for s in TEMPERATURES),
-    *(_choice_task("page-blocks", s, {"quick": 1_500, "full": 2_736}) for s in TEMPERATURES),
+    *(
+        _choice_task(name, strength, {"quick": min(rows, 1_500), "full": rows})
+        for name, rows in LOGGED.items()
+        for strength in TEMPERATURES
+    ),
     Task(
         "routing",
         "Routing among language models",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from offpolicy_bench.task import Drawn, Floats, Ints, Task, sample, softmax
+from offpolicy_bench.task import Arrays, Drawn, Floats, Ints, Task, sample, softmax
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,30 +55,36 @@ def _learned(x: Floats, action: Ints, weight: Floats, pool: Floats, k: int, seed
     return first, second
 
 
+def drawn(beta: float, k: int, rows: int, seed: int, rng: np.random.Generator) -> tuple[Arrays, float]:
+    """A log of a world of its own with the whole logging distribution, and the difference of the two policies."""
+    pool = rng.normal(size=(CONTEXTS, COLUMNS))
+    q = _click_rates(pool, k, rng)
+    pi = softmax(beta * q)
+
+    def played(n: int) -> tuple[Ints, Ints, Floats]:
+        at = rng.integers(CONTEXTS, size=n)
+        action = sample(pi[at], rng)
+        return at, action, (rng.random(n) < q[at, action]).astype(np.float64)
+
+    at, action, reward = played(TRAINING)
+    target, baseline = _learned(pool[at], action, reward / pi[at, action], pool, k, seed)
+    at, action, reward = played(rows)
+    arrays = {
+        "context": pool[at],
+        "action": action,
+        "reward": reward,
+        "target": target[at],
+        "baseline": baseline[at],
+        "distribution": pi[at],
+    }
+    return arrays, float(((target - baseline) * q).sum(axis=1).mean())
+
+
 def _draw(beta: float) -> Callable[[int, int, np.random.Generator, Path], Drawn]:
     def draw(rows: int, index: int, rng: np.random.Generator, data: Path) -> Drawn:  # noqa: ARG001
-        k = ACTIONS[index % len(ACTIONS)]
-        pool = rng.normal(size=(CONTEXTS, COLUMNS))
-        q = _click_rates(pool, k, rng)
-        pi = softmax(beta * q)
-
-        def played(n: int) -> tuple[Ints, Ints, Floats]:
-            at = rng.integers(CONTEXTS, size=n)
-            action = sample(pi[at], rng)
-            return at, action, (rng.random(n) < q[at, action]).astype(np.float64)
-
-        at, action, reward = played(TRAINING)
-        target, baseline = _learned(pool[at], action, reward / pi[at, action], pool, k, index)
-        at, action, reward = played(rows)
-        arrays = {
-            "context": pool[at],
-            "action": action,
-            "reward": reward,
-            "target": target[at],
-            "baseline": baseline[at],
-            "propensity": pi[at, action],
-        }
-        return Drawn(arrays, float(((target - baseline) * q).sum(axis=1).mean()))
+        arrays, truth = drawn(beta, ACTIONS[index % len(ACTIONS)], rows, index, rng)
+        arrays["propensity"] = arrays.pop("distribution")[np.arange(rows), arrays["action"]]
+        return Drawn(arrays, truth)
 
     return draw
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.decide.online.own import Labels, check_share, codes_of, explored, greedy, table_of
 from offpolicy.errors import UsageError, missing_dependency
 from offpolicy.logs.frame import is_frame
@@ -25,6 +28,7 @@ def _records(context: Any) -> list[dict[str, Any]]:
     return [{f"x{j}": float(v) for j, v in enumerate(row)} for row in table]
 
 
+@checks_arguments
 @dataclass
 class VowpalWabbit:
     """A Vowpal Wabbit workspace with action-dependent features (``--cb_explore_adf``).
@@ -57,6 +61,14 @@ class VowpalWabbit:
             self.workspace = vowpalwabbit.Workspace(self.arguments)
         return self.workspace
 
+    def frozen(self) -> VowpalWabbit:
+        """A workspace of its own with the weights of this moment."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "weights.vw"
+            self._open().save(str(path))
+            workspace = type(self.workspace)(f"{self.arguments} -i {path} -t")
+        return VowpalWabbit(self.arguments, actions=self.actions, workspace=workspace)
+
     def _lines(self, row: dict[str, Any], label: str = "", taken: int = -1) -> list[str]:
         shared = " ".join(
             f"{_token(name)}:{float(value)}"
@@ -80,7 +92,7 @@ class VowpalWabbit:
     def update(self, context: Any, action: Any, reward: Any, propensity: Any) -> None:
         """Learn from each decision in turn."""
         if propensity is None:
-            raise UsageError("VowpalWabbit learns from propensities, and this log has none.")
+            raise UsageError("VowpalWabbit needs propensities, but this log has none.")
         workspace = self._open()
         codes = codes_of(action, bound(self.actions, self))
         for row, code, r, p in zip(_records(context), codes, reward, propensity, strict=True):
@@ -92,6 +104,7 @@ def _token(value: Any) -> str:
     return "".join("_" if c in " |:\t\n\r" else c for c in str(value))
 
 
+@checks_arguments
 @dataclass
 class River:
     """A river regressor or classifier for each action, learned one row at a time, with ε-greedy choice.
@@ -146,6 +159,7 @@ class River:
         return float(model.predict_one(row))
 
 
+@checks_arguments
 @dataclass
 class MABWiser:
     """A MABWiser bandit: the arm with the largest expectation, or shares of draws for policies that draw.
@@ -168,7 +182,7 @@ class MABWiser:
         """Return the learner for these actions, in this order."""
         if set(self.mab.arms) != set(actions):
             raise UsageError(
-                f"the arms of the MABWiser bandit are {list(self.mab.arms)[:5]}, those of the log {list(actions)[:5]}. "
+                f"the arms of the MABWiser bandit are {list(self.mab.arms)[:5]}, but the log has {list(actions)[:5]}. "
                 "Build it with MAB(arms=list(log.actions), …)."
             )
         self.actions = tuple(actions)

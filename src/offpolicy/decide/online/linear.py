@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.decide.online.own import Bound, as_pandas, check_positive, check_share, codes_of, explored, greedy
 from offpolicy.errors import PolicyError, UsageError
 from offpolicy.logs.frame import is_frame
@@ -51,8 +52,8 @@ class Design:
         array = np.asarray(context)
         if array.dtype.kind not in "biuf":
             raise PolicyError(
-                f"a linear learner reads numbers. The context is an array of {array.dtype}; build the log from a "
-                "frame, whose text columns are encoded."
+                f"a linear learner needs numbers, but the context is an array of {array.dtype}. Build the log from a "
+                "frame to have its text columns encoded."
             )
         return array.reshape(len(array), -1).astype(np.float64)
 
@@ -104,6 +105,7 @@ class _Linear(Bound):
         return np.asarray(gaussian_thompson_probabilities(mean, np.maximum(scale * spread, 1e-9), eligible=open_to))
 
 
+@checks_arguments
 @dataclass
 class LinUCB(_Linear):
     """Take the action with the largest upper confidence bound of a linear reward (Li et al. 2010, disjoint).
@@ -138,6 +140,7 @@ class LinUCB(_Linear):
         return explored(greedy(mean + self.alpha * spread, eligible), self.epsilon, eligible)
 
 
+@checks_arguments
 @dataclass
 class LinearThompson(_Linear):
     """Draw each action's mean reward from its Gaussian posterior and take the largest (Agrawal and Goyal 2013).
@@ -170,6 +173,7 @@ class LinearThompson(_Linear):
 NEWTON_STEPS = 25
 
 
+@checks_arguments
 @dataclass
 class LogisticThompson(_Linear):
     """Thompson sampling for rewards of 0 and 1: a logistic model per action with a Laplace posterior.
@@ -194,7 +198,7 @@ class LogisticThompson(_Linear):
 
     def _learn(self, code: int, x: Floats, reward: Floats) -> None:
         if ((reward < 0) | (reward > 1)).any():
-            raise UsageError("LogisticThompson learns from rewards between 0 and 1.")
+            raise UsageError("LogisticThompson needs rewards between 0 and 1.")
         prior, center = self.gram[code], np.linalg.solve(self.gram[code], self.moment[code])
         at = center.copy()
         for _ in range(NEWTON_STEPS):

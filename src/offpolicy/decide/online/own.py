@@ -26,7 +26,8 @@ class Learner(Protocol):
 
     Further methods are optional: ``bind(actions)`` returns the learner told the labels of the actions, in the order of
     the columns of ``probabilities``. Where actions are not open to all, ``respects_eligible`` has to be true and
-    ``probabilities`` takes ``eligible``, an (n, K) mask.
+    ``probabilities`` takes ``eligible``, an (n, K) mask. ``frozen()`` returns the policy of this moment, which later
+    updates leave alone; without it the learner is copied.
 
     Examples
     --------
@@ -77,12 +78,25 @@ def fresh(learner: Any, actions: Labels) -> Any:
     for method in ("probabilities", "update"):
         if not callable(getattr(learner, method, None)):
             raise UsageError(
-                f"a learner has the methods probabilities(context) and update(context, action, reward, propensity). "
+                f"a learner needs the methods probabilities(context) and update(context, action, reward, propensity). "
                 f"{type(learner).__name__} has no {method}(). For a scikit-learn model use "
                 "op.learners.EpsilonGreedy(model); for other libraries see op.learners."
             )
     own = copy.deepcopy(learner)
     return own.bind(actions) if hasattr(own, "bind") else own
+
+
+def frozen(learner: Any) -> Any:
+    """A learner as it stands now, to be asked later: what its ``frozen()`` gives, else a copy."""
+    if hasattr(learner, "frozen"):
+        return learner.frozen()
+    try:
+        return copy.deepcopy(learner)
+    except Exception as error:
+        raise UsageError(
+            f"{type(learner).__name__} cannot be copied ({error}), so its policy of each block cannot be kept. "
+            "Give it a method frozen(), or read the log into memory: op.scan(…, way='rows')."
+        ) from error
 
 
 def as_pandas(context: Any) -> Any:
@@ -99,7 +113,7 @@ def codes_of(action: Any, actions: Labels) -> Ints:
     unknown = [label for label in values if label not in place]
     if unknown:
         raise UsageError(
-            f"update(): {unknown[0]!r} is none of the actions."
+            f"update(): {unknown[0]!r} is not one of the actions."
             f"{did_you_mean(str(unknown[0]), [str(a) for a in actions])}"
         )
     return np.array([place[label] for label in values], dtype=np.int64)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.decide.online.own import (
     Bound,
     as_pandas,
@@ -48,6 +50,15 @@ class _Refitted(Bound):
         self.past.append((context, codes, np.asarray(reward, dtype=np.float64)))
         self.fits = []
 
+    def frozen(self) -> Any:
+        """The fitted models, without the rows that later fits need."""
+        now = copy.copy(self)
+        if self.past:
+            some = self._data()
+            now.probabilities(take(table_of(some[0]), np.arange(1)))
+            now.past = [(take(table_of(some[0]), np.arange(1)), some[1][:1], some[2][:1])]
+        return now
+
     def _data(self) -> tuple[Any, Ints, Floats]:
         if len(self.past) > 1:
             contexts, codes, rewards = zip(*self.past, strict=True)
@@ -86,6 +97,7 @@ def _ridge() -> Any:
     return Ridge()
 
 
+@checks_arguments
 @dataclass
 class EpsilonGreedy(_Refitted):
     """Take the action whose model predicts most, and explore uniformly with probability ε.
@@ -117,6 +129,7 @@ class EpsilonGreedy(_Refitted):
         return explored(greedy(predicted, eligible), self.epsilon, eligible)
 
 
+@checks_arguments
 @dataclass
 class Softmax(_Refitted):
     """Take actions with probability proportional to exp(predicted reward / temperature).
@@ -151,6 +164,7 @@ class Softmax(_Refitted):
         return np.asarray(special.softmax(predicted / self.temperature, axis=1))
 
 
+@checks_arguments
 @dataclass
 class Bagged(_Refitted):
     """Vote of several boosted models, each fitted on rows drawn with replacement (bootstrap Thompson sampling).

@@ -103,7 +103,7 @@ def summarize(psi: ArrayLike, batch: ArrayLike, count: ArrayLike | None = None) 
     x = column("psi", psi)
     codes = np.asarray(batch)
     if codes.shape != x.shape or codes.dtype.kind not in "iu" or int(codes.min()) < 0:
-        raise DataError("batch must hold one code 0, 1, … per unit, in time order.")
+        raise DataError("batch must have one code 0, 1, … per unit, in time order.")
     c = frequencies(count, len(x))
     size: Floats = np.bincount(codes, weights=c).astype(np.float64)
     if size.min() <= 1:
@@ -124,7 +124,7 @@ def pooled(batches: Batches) -> Combined:
     >>> p.estimate, p.std_error
     (3.5, 0.5)
     """
-    note = "normal only if batch variances settle down; see stabilized weights"
+    note = "normal only if the variances of the batches converge; see stabilized weights"
     return _combine(batches, batches.size, "batch-pooled", note)
 
 
@@ -148,13 +148,13 @@ def stabilized(batches: Batches, scale: ArrayLike | None = None) -> Combined:
     """
     if scale is None:
         sigma = past_scale(batches)
-        note = "weights from the spread of the previous batch; the first batch only sets the scale"
+        note = "weighted by the spread of the previous batch; the first batch only sets the scale"
     else:
         sigma = column("scale", scale, len(batches.size))
-        note = "weights from a scale known before each batch"
+        note = "weighted by a scale known before each batch"
         if not sigma.min() > 0:
             raise UsageError("The 'scale' of every batch must be positive.")
-    note += "; assumes that the value is the same in every batch, which nothing here contradicts"
+    note += "; assumes that the value is the same in every batch, which these data do not contradict"
     made = _combine(batches, batches.size / sigma, "batch-stabilized", note)
     return replace(made, contradiction=_season(batches, made.weights))
 
@@ -174,8 +174,8 @@ def _season(batches: Batches, share: Floats) -> str:
         return ""
     return (
         "the value is not the same in every batch (weighting them moves the estimate by "
-        f"{gap:.3g}, {abs(z):.1f} standard errors; p = {p:.2g} for the spread of their means), so that batches "
-        "weighted by their spread estimate something else. Use the default interval or method='batch-pooled'"
+        f"{gap:.3g}, {abs(z):.1f} standard errors; p = {p:.2g} for the spread of their means), so weighting batches "
+        "by their spread estimates a different value. Use the default interval or method='batch-pooled'"
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from offpolicy._arrays import picked
 from offpolicy.errors import UsageError
 from offpolicy.inference.intervals.sample import column, frequencies
 from offpolicy.inference.intervals.tails import effective_size, has_heavy_tail
@@ -110,19 +111,19 @@ class Evidence:
                 continue
             values = column(name, values)
             if length is not None and len(values) != length:
-                raise UsageError(f"{len(values):,} rewards for {length:,} weights; give one each.")
+                raise UsageError(f"{len(values):,} rewards for {length:,} weights. Give one reward per weight.")
             length = len(values)
             object.__setattr__(self, name, values)
         if self.count is None:
             return
         if length is None:
-            raise UsageError("Counts of units without weights or rewards mean nothing.")
+            raise UsageError("Counts need weights and rewards to count.")
         count = frequencies(self.count, length)
         object.__setattr__(self, "count", count)
         if count.min() == 0:
             for name in ("weights", "rewards", "count"):
                 values = getattr(self, name)
-                object.__setattr__(self, name, None if values is None else values[count > 0])
+                object.__setattr__(self, name, picked(values, count > 0))
 
     def completed(self) -> Evidence:
         """Fill in the range of rewards of few levels: 0 and 1, any other two, or more that are well filled."""

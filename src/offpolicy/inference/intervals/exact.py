@@ -154,7 +154,7 @@ def clopper_pearson(
     matched = w > 0
     span = reward_high - reward_low
     if not matched.any():
-        note = "no unit has a positive weight: the data say nothing"
+        note = "no unit has a positive weight, so the data cannot say"
         return Interval(reward_low, reward_high, level, "clopper-pearson", note)
     w, c, won = w[matched], c[matched], (r[matched] == reward_high).astype(np.float64)
     if weight_high is not None:
@@ -162,7 +162,7 @@ def clopper_pearson(
     top = float(w.max()) if weight_high is None else weight_high
     if np.ptp(w) <= 1e-9 * top and float(w[0]) >= top * (1 - 1e-9):
         low, high = _binomial(float(c @ won), float(c.sum()), level)
-        note = f"exact given the {c.sum():,.0f} units with positive weight, all of one weight"
+        note = f"exact for the {c.sum():,.0f} units with a positive weight, which all have the same weight"
     else:
         low, high = _weighted(w, won, c, top, level)
         note = f"gamma interval for weighted rare outcomes, weights up to {top:g}"

@@ -95,7 +95,7 @@ def cautious_likelihood(
         high = center + max(reach * float(e.max()), ends[1]), size
     lower, upper = _region(sample, critical(check_level(level), sample.total) / 2, low, high)
     flat = lower == upper
-    note = NO_VARIATION if flat else f"allows for unseen scores {reach:g} times as extreme as any seen"
+    note = NO_VARIATION if flat else f"allows for scores {reach:g} times as extreme as any in the log"
     return Interval(lower, upper, level, "cautious-likelihood", note, sufficient=not flat)
 
 
@@ -124,7 +124,7 @@ def bounded_likelihood(
     limit += min(skewness, 1.0) ** 1.5 * max(-math.log((1 - level) / 2) - limit, 0.0)
     lower, upper = _region(sample, limit, low, high)
     flat = lower == upper
-    note = NO_VARIATION if flat else "allows for units with the most extreme score possible"
+    note = NO_VARIATION if flat else "allows for units with the most extreme possible score"
     return Interval(lower, upper, level, "bounded-likelihood", note, sufficient=not flat)
 
 

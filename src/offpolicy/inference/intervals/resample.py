@@ -119,7 +119,7 @@ def _quantiles(sample: Sample, level: float, method: str, number: int, seed: int
     if method == "bca" and not flat:
         shifted = _shifted(sample, values, at)
         if shifted is None:
-            note = "every replicate lies on one side of the estimate; the replicates' range is given"
+            note = "all replicates are on one side of the estimate; the interval is their range"
         at = np.array([0.0, 1.0]) if shifted is None else shifted
     low, high = np.quantile(values, at)
     note = note or (NO_VARIATION if flat else "")

@@ -39,7 +39,7 @@ UNITS_UNBOUNDED = 30
 DECIDES = 1.5  # standard errors by which one unit decides a value
 INSUFFICIENT = "insufficient evidence"
 CONSTANT = (
-    "every reward of the log is the same, so that it does not say how far other rewards may lie. Give their range: "
+    "every reward in the log is the same, so the range of possible rewards is unknown. Give it: "
     "reward_range=(low, high)"
 )
 LEAST_OF_HEAVY = 0.95  # level of the narrowest interval of a heavy tail
@@ -145,7 +145,7 @@ def choose(sample: Sample, evidence: Evidence | None = None, level: float = 0.95
     if (tail := _unbounded_tail(evidence)) is not None and _would_decide(sample, evidence, tail):
         reason = (
             f"{INSUFFICIENT}: the weights have no known bound and a Pareto tail index of "
-            f"{tail:.2f}, so weights larger than any seen may decide the value"
+            f"{tail:.2f}, so weights larger than any in the log could change the value"
         )
         return Choice(_least_bad(sample), reason, sufficient=False)
     units, (seen, worst) = effective_units(sample, evidence), lumps(sample, evidence)

@@ -136,8 +136,8 @@ class Sample:
             object.__setattr__(self, "count", count[seen])
         if not float(self.counts @ self.denominator) > 0:
             raise NotIdentifiedError(
-                "the denominators (weights) of the units sum to 0: no unit carries any weight, so "
-                "the ratio is undefined. There is no overlap between the policies on these data."
+                "the denominators (weights) of the units sum to 0, so the ratio is undefined. "
+                "The policies do not overlap on these data."
             )
 
     @classmethod
@@ -198,7 +198,7 @@ def column(name: str, values: ArrayLike, length: int | None = None) -> Floats:
     if x.ndim != 1 or x.size == 0:
         raise DataError(f"{name} must be a non-empty vector; its shape is {x.shape}.")
     if length is not None and len(x) != length:
-        raise DataError(f"{name} has {len(x):,} values where {length:,} are expected.")
+        raise DataError(f"{name} has {len(x):,} values, but {length:,} are expected.")
     bad = ~np.isfinite(x)
     if bad.any():
         raise DataError(f"{name}: {first_rows(bad, x)} are not finite numbers.")

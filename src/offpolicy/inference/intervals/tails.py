@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy._arrays import quantiles
+from offpolicy._arrays import or_ones, quantiles
 from offpolicy.errors import DataError, first_rows
 from offpolicy.inference.intervals.sample import Floats, column, frequencies
 
@@ -248,7 +248,7 @@ class Pool:
         >>> round(Pool.of(losses, np.ones(1000)).skewness, 2)
         0.5
         """
-        m = np.ones(len(weights)) if mass is None else mass
+        m = or_ones(mass, len(weights))
         w = np.abs(weights)
         top = float(w.max())
         # Powers of very small or large weights leave the range of a float: shares of the largest do not.

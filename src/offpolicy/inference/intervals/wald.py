@@ -27,8 +27,7 @@ from offpolicy.errors import DataError, NotIdentifiedError, UsageError
 from offpolicy.inference.intervals.sample import Interval, Sample, check_level
 
 NO_VARIATION = (
-    "every unit has the same score, so the estimated standard error is 0: "
-    "a width of 0 is an absence of evidence, not precision"
+    "every unit has the same score, so the estimated standard error is 0; a width of 0 means no evidence, not precision"
 )
 
 
@@ -163,7 +162,7 @@ def fieller(pair: Pair, level: float = 0.95, quantile: float | None = None) -> I
     if a > 0:
         half = math.sqrt(root)
         return Interval(pair.lift + (b - half) / a, pair.lift + (b + half) / a, level, "fieller")
-    note = f"unbounded: the baseline is not distinguishable from 0 at level {level:g}"
+    note = f"unbounded because the baseline cannot be distinguished from 0 at level {level:g}"
     if a < 0 < root:
         ends = sorted(pair.lift + (b + side * math.sqrt(root)) / a for side in (-1, 1))
         note += f"; the confidence set is everything outside ({ends[0]:.6g}, {ends[1]:.6g})"
@@ -217,7 +216,7 @@ def trial_for_means(
     63
     """
     if difference == 0 or not math.isfinite(difference):
-        raise UsageError(f"No finite test settles a difference of {difference}; give another one.")
+        raise UsageError(f"No finite test can detect a difference of {difference}. Give another one.")
     z = _quantiles(level, power)
     spread = _spread(variance_control, variance_treatment, treatment_share)
     total = max(z * z * spread / difference**2, 2.0)

@@ -6,10 +6,12 @@ your own becomes one of them by `register`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offpolicy._arguments import checks_arguments
 from offpolicy.errors import DataError, UsageError
 from offpolicy.logs.formats.dsjson import read_dsjson, read_dsjson_slates, write_dsjson
 from offpolicy.logs.formats.jsonl import SIGNATURE, read_jsonl, read_router, read_router_log, write_jsonl
@@ -26,7 +28,7 @@ from offpolicy.logs.formats.rl import (
 from offpolicy.logs.formats.tables import from_exposures, from_obp, to_obp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 __all__ = [
     "BadLine",
@@ -85,7 +87,8 @@ class Format:
 
 
 def _is_dsjson(first: Mapping[str, Any]) -> bool:
-    return "_multi" in first or "_multi" in (first.get("c") or {}) or "_label_cost" in first
+    inner = first.get("c")
+    return "_multi" in first or (isinstance(inner, Mapping) and "_multi" in inner) or "_label_cost" in first
 
 
 FORMATS: list[Format] = [
@@ -95,10 +98,11 @@ FORMATS: list[Format] = [
 ]
 
 
+@checks_arguments
 def register(format: Format) -> None:  # noqa: A002
     """Make a format of your own known to `read` and to the command line; it is asked before those that were known."""
     if not all(suffix.startswith(".") for suffix in format.suffixes) or not format.suffixes:
-        raise UsageError(f"suffixes= are ends of names, each with its point: ('.log',). Got {format.suffixes!r}.")
+        raise UsageError(f"suffixes= must be file endings with their dot, such as ('.log',). Got {format.suffixes!r}.")
     FORMATS[:] = [format, *(known for known in FORMATS if known.name != format.name)]
 
 
@@ -107,6 +111,7 @@ def format_of(path: str | Path) -> Format | None:
     return next((each for each in FORMATS if each.fits(path)), None)
 
 
+@checks_arguments
 def read(path: str | Path) -> Reading:
     r"""Read a file of a known format: dsjson, a trace, a router's log, or one that was registered.
 
@@ -122,5 +127,5 @@ def read(path: str | Path) -> Reading:
     known = format_of(path)
     if known is None:
         names = ", ".join(each.name for each in FORMATS)
-        raise DataError(f"{Path(path).name} is of no format that is known here: {names}. See formats.register.")
+        raise DataError(f"{Path(path).name} has an unknown format. Known formats: {names}. See formats.register.")
     return known.read(path)

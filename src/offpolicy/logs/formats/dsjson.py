@@ -136,7 +136,7 @@ def _label(event: dict[str, Any]) -> tuple[int, float, float]:
     probability = number_in(lowered["_label_probability"], "probability")
     drawn = event.get("p")
     if isinstance(drawn, list) and drawn and abs(number_in(drawn[0], "p[0]") - probability) > EQUAL:
-        raise DataError(f"_label_probability is {probability:g}, and p says {drawn[0]} of that action")
+        raise DataError(f"_label_probability is {probability:g}, but p gives {drawn[0]} for that action")
     return index, lowered["_label_cost"], probability
 
 
@@ -146,7 +146,7 @@ def _label_fields(event: dict[str, Any]) -> dict[str, Any]:
     for key, value in event.items():
         if key.lower().startswith("_label"):
             if key.lower() in lowered:
-                raise DataError(f"the field {key!r} is there twice, in other letters")
+                raise DataError(f"the field {key!r} appears twice, in different letter case")
             lowered[key.lower()] = value
     return lowered
 
@@ -185,7 +185,7 @@ def write_dsjson(log: BanditLog, path: str | Path) -> int:
         raise DataError("dsjson needs the propensity of the logged action, which this log does not have.")
     need_one_metric(log, "dsjson")
     if log.is_counted:
-        raise DataError("rows of this log carry counts, which dsjson cannot express. Write rows.")
+        raise DataError("rows of this log have counts, which dsjson cannot store. Write each row separately.")
     return write_lines(path, _events(log))
 
 
@@ -267,9 +267,7 @@ def read_dsjson_slates(path: str | Path, *, on_error: OnError = "report") -> Rea
     frame = reading.frame
     whole = frame.pop("whole")
     if whole.nunique() > 1:
-        raise DataError(
-            "the file mixes lines with a cost for each slot and lines with one for the slate. Read them apart."
-        )
+        raise DataError("some lines have a cost per slot and others one cost per slate. Read them separately.")
     frame["slate"] = range(len(frame))
     roles = {"slate": "slate", "position": "position", "weight": "weight"}
     if bool((frame["weight"] == 1).all()):

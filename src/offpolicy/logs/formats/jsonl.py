@@ -71,7 +71,7 @@ def write_jsonl(log: BanditLog, path: str | Path) -> int:
     """Write a log as a JSON-lines trace and return the number of lines."""
     need_one_metric(log, "a trace")
     if log.is_counted:
-        raise DataError("rows of this log carry counts, which a trace cannot express. Write rows.")
+        raise DataError("rows of this log have counts, which a trace cannot store. Write each row separately.")
     return write_lines(path, _lines(log))
 
 
@@ -145,7 +145,7 @@ def read_router_log(
         if missing.any():
             line = reading.lines[int(missing.argmax())]
             raise DataError(
-                f"reward={name!r}: {int(missing.sum()):,} lines do not have it, line {line} first. Leave them out of "
+                f"reward={name!r}: {int(missing.sum()):,} lines do not have it (first: line {line}). Leave them out of "
                 "the file, or choose another reward."
             )
     log: BanditLog = reading.log(reward=reward, **options)
@@ -154,7 +154,7 @@ def read_router_log(
 
 def _left_out(reading: Reading) -> str:
     """What is not in the log."""
-    return f"{reading.n_bad:,} lines could not be read and were left out, first {reading.bad[0]}"
+    return f"{reading.n_bad:,} lines could not be read and were left out (first: {reading.bad[0]})"
 
 
 @checks_arguments
@@ -212,7 +212,7 @@ def _propensity(candidates: Any, chosen: Any, said: Any) -> float | None:
         if min(shares.values()) < 0 or not math.isclose(sum(shares.values()), 1, abs_tol=1e-6):
             raise DataError(f"the candidates' probabilities add up to {sum(shares.values()):g}, not 1")
         if said is not None and not math.isclose(number_in(said, "propensity"), shares[chosen], abs_tol=1e-6):
-            raise DataError(f"the propensity is {said}, the candidates say {shares[chosen]} for {chosen!r}")
+            raise DataError(f"the propensity is {said}, but the candidates give {shares[chosen]} for {chosen!r}")
         said = shares[chosen]
     if said is None:
         return None
@@ -230,6 +230,6 @@ def _with_whole_lines(reading: Reading) -> Reading:
     without = frame["propensity"].isna().to_numpy()
     line = reading.lines[int(without.argmax())]
     raise DataError(
-        f"{int(without.sum()):,} of {len(frame):,} lines have no propensity, line {line} first. Log it in every line, "
-        "or in none (it is then estimated)."
+        f"{int(without.sum()):,} of {len(frame):,} lines have no propensity (first: line {line}). Log it in every "
+        "line, or in none to have it estimated."
     )

@@ -102,9 +102,7 @@ def plain_file(path: str | Path) -> Path:
     if file.is_dir():
         raise DataError(f"{str(path)!r} is a folder. Name a file, or a pattern: '{file}/*.parquet'.")
     if file.exists():
-        raise DataError(
-            f"{str(path)!r} is a pipe or a device, which can be read once at most. Write it to a file first."
-        )
+        raise DataError(f"{str(path)!r} is a pipe or a device, which can be read only once. Write it to a file first.")
     raise DataError(f"there is no file {str(path)!r}. Check the path; quote a pattern: 'logs/*.parquet'.")
 
 
@@ -124,8 +122,8 @@ def refuse_bomb(path: str | Path) -> None:
             unpacked += len(part)
         if unpacked >= BOMB_SAMPLE and unpacked > MOST_EXPANSION * raw.tell():
             raise DataError(
-                f"{Path(path).name} unpacks to more than {MOST_EXPANSION} times its size, which no log does. Unpack "
-                "it yourself if you trust it."
+                f"{Path(path).name} unpacks to more than {MOST_EXPANSION} times its size, which is unusual for a log. "
+                "Unpack it yourself if you trust it."
             )
 
 
@@ -159,8 +157,8 @@ def first_object(path: str | Path) -> dict[str, Any]:
         return _object(line)
     except UNUSABLE as error:
         raise DataError(
-            f"{Path(path).name}: the first line is not one JSON object. Write one decision per line (JSON lines, "
-            "dsjson), or a CSV or Parquet table."
+            f"{Path(path).name}: the first line is not one JSON object ({_reason(error)}). Write one decision per line "
+            "(JSON lines, dsjson), or a CSV or Parquet table."
         ) from error
 
 
@@ -220,7 +218,7 @@ def _count_fields(row: dict[str, Any], fields: dict[str, None]) -> None:
     """Remember the names of context fields; a log of ever new ones is no table."""
     new = [name for name in row["context"] if name not in fields]
     if len(fields) + len(new) > MOST_FIELDS:
-        raise DataError(f"more than {MOST_FIELDS:,} different context fields; at most as many are read")
+        raise DataError(f"more than {MOST_FIELDS:,} different context fields, which is the limit")
     fields.update(dict.fromkeys(new))
 
 
@@ -234,8 +232,15 @@ def _object(line: bytes | None) -> dict[str, Any]:
 
 
 def parsed(text: str) -> Any:
-    """The value of a JSON text; an object that says two things under one name is refused."""
-    return json.loads(text, object_pairs_hook=_once)
+    """The value of a JSON text; an object that says two things under one name is refused, and half a character."""
+    value = json.loads(text, object_pairs_hook=_once)
+    if "\\ud" in text.lower():  # an escaped half of a pair
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start])
+            raise DataError(f"a text holds {half}, half of a character, which cannot be written again") from error
+    return value
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -243,7 +248,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"the field {twice!r} is there twice")
+        raise DataError(f"the field {twice!r} appears twice")
     return fields
 
 
@@ -284,7 +289,7 @@ def read_table(path: str | Path) -> Any:
             raise DataError(f"{name}, {BadLine(number, _reason(error))}") from error
         fields.update(dict.fromkeys(rows[-1]))
         if len(fields) > MOST_FIELDS:
-            raise DataError(f"{name}: more than {MOST_FIELDS:,} different fields; at most as many are read.")
+            raise DataError(f"{name}: more than {MOST_FIELDS:,} different fields, which is the limit.")
     if not rows:
         raise DataError(f"{name}: no usable line.")
     return pd.DataFrame({field: column_of([row.get(field) for row in rows]) for field in fields})
@@ -322,7 +327,7 @@ def _reason(error: Exception) -> str:
         return f"no field {error.args[0]!r}"
     if isinstance(error, DataError):
         return str(error)
-    return f"not laid out as expected ({str(error) or type(error).__name__})"
+    return f"not in the expected form ({str(error) or type(error).__name__})"
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -340,7 +345,7 @@ def _spread(value: Any, prefix: str, out: dict[str, Any], depth: int) -> None:
     if depth > MOST_DEPTH:
         raise DataError(f"nested more than {MOST_DEPTH} levels deep")
     if len(out) > MOST_FIELDS:
-        raise DataError(f"more than {MOST_FIELDS:,} context fields; at most as many are read")
+        raise DataError(f"more than {MOST_FIELDS:,} context fields, which is the limit")
     if isinstance(value, dict):
         for key, part in value.items():
             if not str(key).startswith("_"):
@@ -348,6 +353,8 @@ def _spread(value: Any, prefix: str, out: dict[str, Any], depth: int) -> None:
     elif isinstance(value, list):
         for i, part in enumerate(value):
             _spread(part, prefix if isinstance(part, dict) else f"{prefix}.{i}", out, depth + 1)
+    elif prefix in out:
+        raise DataError(f"two fields are called {prefix!r}")
     else:
         out[prefix] = value
 
@@ -357,6 +364,12 @@ def write_lines(path: str | Path, objects: Iterable[dict[str, Any]]) -> int:
     n = 0
     with written_whole(path) as part, open_text(part, "w") as out:
         for value in objects:
-            out.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
             n += 1
+            try:
+                out.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+            except (TypeError, ValueError) as error:
+                raise DataError(
+                    f"line {n} cannot be written as JSON: {error}. Labels are written as text, numbers or booleans; "
+                    "make them one of these."
+                ) from error
     return n

@@ -38,7 +38,7 @@ def different_names(names: Sequence[str], where: str) -> None:
         other = seen.get(name.casefold())
         if other is not None:
             two = f"two columns {name!r}" if other == name else f"columns {other!r} and {name!r}"
-            why = "" if other == name else ", which differ by upper and lower case only"
+            why = "" if other == name else ", which differ only in letter case"
             raise DataError(f"{where!r} has {two}{why}. Rename one of them.")
         seen[name.casefold()] = name
 
@@ -62,13 +62,14 @@ def refuse_large_texts(paths: Sequence[str]) -> None:
             longest, total = _texts(path, name, limit=max(MOST_TEXT, MOST_EXPANSION * size))
             if longest > LONGEST_TEXT:
                 raise DataError(
-                    f"{path!r}: a text of column {name!r} has {longest:,} bytes; at most {LONGEST_TEXT:,} are read. "
-                    "Leave the column out, or cut it."
+                    f"{path!r}: a text in column {name!r} has {longest:,} bytes; the limit is {LONGEST_TEXT:,}. "
+                    "Leave the column out, or shorten its texts."
                 )
             if total > max(MOST_TEXT, MOST_EXPANSION * size):
                 raise DataError(
-                    f"{path!r} has {size:,} bytes, and the texts of column {name!r} would take more than "
-                    f"{MOST_EXPANSION} times as many in memory. Leave the column out, or code it by short labels."
+                    f"{path!r} has {size:,} bytes, but the texts in column {name!r} would take more than "
+                    f"{MOST_EXPANSION} times that in memory. Leave the column out, or replace its texts with short "
+                    "labels."
                 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy._arrays import picked
 from offpolicy.errors import DataError, PolicyError, UsageError, missing_dependency
 from offpolicy.logs.frame import Columns
 from offpolicy.logs.trajectories import Trajectories
@@ -15,7 +16,9 @@ from offpolicy.logs.trajectories import Trajectories
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from offpolicy._arrays import Array
+    from offpolicy._arrays import Array, Bools, Floats
+
+ROUNDING = 1e-6  # of a logarithm
 
 
 @checks_arguments
@@ -54,17 +57,18 @@ def from_transitions(transitions: Iterable[Mapping[str, Any]], **options: Any) -
         if "propensity" in step:
             columns["propensity"].append(step["propensity"])
         running += 1
-        if step["terminated"] or step["truncated"]:
+        over, cut = (_flags(step[name], f"transition {i}: {name!r}") for name in ("terminated", "truncated"))
+        if over or cut:
             lengths.append(running)
-            terminated.append(bool(step["terminated"]))
+            terminated.append(bool(over))
             running = 0
     if running:
         raise DataError(
-            f"the last episode is unfinished: its {running} steps end without terminated or truncated. "
+            f"the last episode is unfinished: after {running} steps it is neither terminated nor truncated. "
             "Finish it, mark it truncated, or leave it out."
         )
     if not lengths:
-        raise DataError("the log is empty: there were no transitions.")
+        raise DataError("the log is empty: it has no transitions.")
     known = columns["propensity"]
     if known and len(known) != len(columns["action"]):
         raise DataError("some transitions have a propensity and others do not. Give all or none.")
@@ -77,6 +81,27 @@ def from_transitions(transitions: Iterable[Mapping[str, Any]], **options: Any) -
         terminated=np.asarray(terminated),
         **options,
     )
+
+
+def _flags(values: Any, what: str) -> Bools:
+    """True and False, or 1 and 0; the text "False" would count as true."""
+    array = np.asarray(values)
+    if array.dtype == object and all(isinstance(v, bool | np.bool_) for v in array.reshape(-1)):
+        return array.astype(bool)
+    if array.dtype.kind not in "biuf" or not ((array == 0) | (array == 1)).all():
+        raise DataError(f"{what} must be True or False. Got {array.reshape(-1)[:3].tolist()} instead.")
+    return array.astype(bool)
+
+
+def _probabilities(logarithms: Any) -> Floats:
+    """Probabilities from their logarithms, which are not above 0 but for rounding."""
+    values = np.asarray(logarithms, dtype=np.float64)
+    if (values > ROUNDING).any():
+        raise DataError(
+            f"log-probabilities up to {values.max():g} are above 0. Those of discrete actions are not; densities of "
+            "continuous ones cannot be used here."
+        )
+    return np.asarray(np.minimum(np.exp(values), 1.0))
 
 
 def from_episodes(
@@ -110,7 +135,7 @@ def from_episodes(
     if not states:
         raise DataError("the dataset has no episodes. There is nothing to evaluate.")
     if len(log_probabilities) and log_probabilities[0] is not None:
-        known = [np.minimum(np.exp(each), 1.0) for each in log_probabilities]
+        known = [_probabilities(each) for each in log_probabilities]
     return Trajectories.from_arrays(
         states, actions, rewards, propensities=known or None, terminated=np.asarray(ends), **options
     )
@@ -212,7 +237,13 @@ def from_minari(dataset: Any, *, propensity: Callable[[Any, Any], Any] | None = 
             import minari
         except ImportError as error:
             raise missing_dependency("minari", "rl", "Reading a Minari dataset by name") from error
-        dataset = minari.load_dataset(dataset)
+        try:
+            dataset = minari.load_dataset(dataset)
+        except FileNotFoundError as error:
+            raise DataError(
+                f"there is no Minari dataset {dataset!r} on this machine. Download it first: "
+                f"minari.download_dataset({dataset!r})."
+            ) from error
     parts = ((e.observations, e.actions, e.rewards, np.asarray(e.terminations)[-1]) for e in dataset.iterate_episodes())
     return from_episodes(parts, propensity, options)
 
@@ -271,8 +302,8 @@ def from_rllib(recording: Any, **options: Any) -> Trajectories:
     order = np.lexsort(keys) if len(keys) > 1 else np.argsort(rank, kind="stable")
     lengths = np.bincount(rank)
     ends = np.cumsum(lengths) - 1
-    terminated = columns.values("terminateds").astype(bool)[order]
-    truncated = columns.values("truncateds").astype(bool)[order]
+    terminated = _flags(columns.values("terminateds"), "column 'terminateds'")[order]
+    truncated = _flags(columns.values("truncateds"), "column 'truncateds'")[order]
     open_ended = ~(terminated | truncated)[ends]
     if open_ended.any():
         raise DataError(
@@ -287,7 +318,7 @@ def from_rllib(recording: Any, **options: Any) -> Trajectories:
         _stacked(columns.values("actions")).reshape(len(order))[order],
         columns.values("rewards").astype(np.float64)[order],
         lengths,
-        None if logp is None else np.minimum(np.exp(logp.astype(np.float64)), 1.0)[order],
+        None if logp is None else _probabilities(logp)[order],
         terminated=terminated[ends],
         **options,
     )
@@ -332,13 +363,13 @@ def from_sb3(buffer: Any, *, propensity: Callable[[Any, Any], Any] | None = None
     """
     whole = list(_whole_episodes(buffer))
     if not whole:
-        raise DataError("the buffer holds no whole episode. Collect more steps, or shorter episodes.")
+        raise DataError("the buffer has no complete episode. Collect more steps, or shorter episodes.")
     used = sum(len(e[1]) for e in whole)
     log = from_episodes((e[:4] for e in whole), propensity, options, [e[4] for e in whole])
     total = _filled(buffer) * int(buffer.n_envs)
     if used == total:
         return log
-    note = f"{total - used:,} of {total:,} steps of the buffer belong to episodes that are not whole: left out"
+    note = f"{total - used:,} of {total:,} steps of the buffer belong to incomplete episodes and were left out"
     return replace(log, notes=(*log.notes, note))
 
 
@@ -373,7 +404,7 @@ def _whole_episodes(buffer: Any) -> Iterator[Any]:
             if end < begins:
                 continue
             at = slice(begins, end + 1)
-            yield states[at], actions[at], rewards[at], not stopped[end], None if logp is None else logp[at]
+            yield states[at], actions[at], rewards[at], not stopped[end], picked(logp, at)
             begins = int(end) + 1
 
 

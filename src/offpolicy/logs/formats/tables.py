@@ -91,7 +91,7 @@ def from_exposures(
     if mixed.any() and several == "raise":
         raise DataError(
             f"{int(mixed.sum()):,} of {len(units):,} units saw several variations (first: "
-            f"{units[int(mixed.argmax())]!r}). Their outcome belongs to no one variation; several='drop' "
+            f"{units[int(mixed.argmax())]!r}). Their outcome cannot be attributed to one variation; several='drop' "
             "leaves them out."
         )
     events = Columns(metric)
@@ -117,8 +117,8 @@ def _times(table: Columns, name: str, what: str) -> Array:
     values = table.values(table.require(name, what))
     if values.dtype.kind not in "mMiuf" and len(values):
         raise DataError(
-            f"column {name!r} of the {what} holds {type(values[0]).__name__} ({values[0]!r:.40} in row 0), not times. "
-            "Convert it first: pandas.to_datetime."
+            f"column {name!r} of the {what} contains {type(values[0]).__name__} ({values[0]!r:.40} in row 0), not "
+            "times. Convert it first: pandas.to_datetime."
         )
     return values
 
@@ -130,15 +130,15 @@ def _strangers(events: Array, units: list[Any], column: str) -> str | None:
     if len(apart) and apart.all():
         mine, theirs = units[0], events.tolist()[0]
         raise DataError(
-            f"column {column!r}: no row of the metric belongs to a unit of the exposures, so every reward would be 0. "
-            f"Exposures have {mine!r} ({type(mine).__name__}), the metric has {theirs!r} ({type(theirs).__name__}): "
-            "give both the same type and the same units."
+            f"column {column!r}: no row of the metric belongs to an exposed unit, so every reward would be 0. "
+            f"Exposures have {mine!r} ({type(mine).__name__}), the metric has {theirs!r} ({type(theirs).__name__}). "
+            "Give both the same type and the same units."
         )
     if not apart.any():
         return None
     return (
-        f"{int(apart.sum()):,} of {len(apart):,} rows of the metric belong to units that were not exposed and do not "
-        "count"
+        f"{int(apart.sum()):,} of {len(apart):,} rows of the metric belong to units that were never exposed; they do "
+        "not count"
     )
 
 
@@ -148,7 +148,7 @@ def _check_weights(weights: Mapping[Any, float]) -> None:
     total = float(sum(weights.values()))
     if min(weights.values()) < 0 or abs(total - 1) > SUM_TOLERANCE:
         raise UsageError(
-            f"weights= must not be negative and sum to 1; coverage is not part of them. Got {dict(weights)}, "
+            f"weights= must be non-negative and sum to 1, without coverage. Got {dict(weights)}, "
             f"which sum to {total:g}."
         )
 
@@ -162,11 +162,11 @@ def _of_experiment(table: Columns, experiment: Any) -> Columns:
     ids = table.values("experiment_id")
     known = list(dict.fromkeys(ids.tolist()))
     if experiment is None and len(known) > 1:
-        raise DataError(f"the exposures are of {len(known)} experiments ({known[:5]}). Name one with experiment=.")
+        raise DataError(f"the exposures belong to {len(known)} experiments ({known[:5]}). Name one with experiment=.")
     chosen = known[0] if experiment is None and known else experiment
     rows = np.flatnonzero(ids == chosen)
     if len(rows) == 0:
-        raise DataError(f"experiment={experiment!r}: no such exposures.{did_you_mean(experiment, known)}")
+        raise DataError(f"experiment={experiment!r}: no exposures have this id.{did_you_mean(experiment, known)}")
     return Columns(table.rows(rows))
 
 
@@ -174,8 +174,8 @@ def _check_variations(shown: Array, weights: Mapping[Any, float], column: str) -
     unknown: Bools = np.array([v not in weights for v in shown.tolist()], dtype=bool)
     if unknown.any():
         raise DataError(
-            f"column {column!r}: {first_rows(unknown, shown)} have no weight. weights= knows "
-            f"{list(weights)[:5]}; labels must be of the same type."
+            f"column {column!r}: {first_rows(unknown, shown)} have no weight. weights= has "
+            f"{list(weights)[:5]}; labels must have the same type."
         )
     never = np.array([weights[v] == 0 for v in shown.tolist()], dtype=bool)
     if never.any():
@@ -204,6 +204,13 @@ def _rewards(metric: Columns, names: tuple[str, str, str], units: list[Any], sin
     if missing.any():
         raise DataError(f"column {value!r}: {first_rows(missing)} of the metric are missing.")
     counts = of >= 0
+    if not len(values):
+        raise DataError("the metric has no rows, so every reward would be 0. Give the rows of these units.")
+    if (when.dtype.kind in "mM") != (since.dtype.kind in "mM"):
+        raise DataError(
+            f"column {time!r}: the metric has {when.dtype} and the exposures {since.dtype}, which cannot be compared. "
+            "Give both as dates, or both as numbers."
+        )
     waited = when[counts] - since[of[counts]]
     late = waited >= (waited[:1] - waited[:1] if len(waited) else 0)
     if window is not None:
@@ -255,7 +262,7 @@ def from_obp(feedback: Mapping[str, Any], *, position: int | None = None) -> Ban
     action = np.asarray(feedback["action"])
     rounds = feedback.get("n_rounds")
     if rounds is not None and rounds != len(action):
-        raise DataError(f"n_rounds is {rounds!r}, and there are {len(action):,} actions. Repair one.")
+        raise DataError(f"n_rounds is {rounds!r}, but there are {len(action):,} actions. Correct one of them.")
     n_actions = int(feedback.get("n_actions", int(action.max(initial=0)) + 1))
     kept: Any = slice(None)
     places = feedback.get("position")
@@ -283,7 +290,7 @@ def to_obp(log: BanditLog) -> dict[str, Any]:
     """Give a log back as OBP's dictionary; text contexts must be encoded first."""
     need_one_metric(log, "OBP's dictionary")
     if log.is_counted:
-        raise DataError("rows of this log carry counts, which OBP cannot express.")
+        raise DataError("rows of this log have counts, which OBP cannot store.")
     table = log.context.learner_table
     if log.context.is_frame:
         try:

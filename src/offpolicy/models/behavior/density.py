@@ -174,7 +174,8 @@ class LocationScale:
         spread = float(np.sqrt(np.average(left**2, weights=data.weight)))
         if not spread > 0:
             raise ModelError(
-                "the context determines the action: a density cannot be fitted. Log it, or leave the column out."
+                "the context determines the action, so no density can be fitted. Log the density, or leave the column "
+                "out."
             )
         scale = None
         if not self.constant_scale:

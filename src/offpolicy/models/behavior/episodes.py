@@ -12,7 +12,6 @@ multiplies. ε and B maximize the likelihood together; ε = 0 is the logit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ from offpolicy.errors import ModelError, UsageError, check_choice
 from offpolicy.models.behavior.auto_behavior import LogisticBehavior
 from offpolicy.models.behavior.behavior import share_of_unseen
 from offpolicy.models.behavior.resolve import fit_inner, inner_wants_encoded
+from offpolicy.models.behavior.state_kinds import Kinds
 from offpolicy.models.fitting.encode import LinearDesign
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from offpolicy.models.behavior.behavior import BehaviorData, FittedBehavior
 
 
-PSEUDO_STEPS = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0)
+PSEUDO_STEPS = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0, 1_000.0)
+MANY_STEPS, AT_MOST = 30, 5.0  # a state seen often is not smoothed by more, whatever is chosen for the others
 
 
 @checks_arguments
@@ -39,11 +40,11 @@ class StateShares:
     """Action shares in each discrete state, backing off to what the other states show.
 
     A state with n steps gives π̂_b(a|s) = (n_a + c p_a) / (n + c): shares as they are where a state was seen often, p
-    where it was not. p is the share of each action over all states; equal shares; or, for policies that mostly take
-    one action in each state, the share over all states of a state's most frequent action, the rest divided equally. p
-    and c are chosen by the likelihood of each step under the counts without it, unless c is given (then p is the
-    first). A fixed c that is too large is harmful in long episodes, whose weights multiply the error; one that is too
-    small leaves rare actions to chance.
+    where it was not. p is the share of each action over all states; equal shares; or what states of the same kind show,
+    those that have the same most frequent action (`Kinds`). p and c are chosen by the likelihood of each step under the
+    counts without it, unless c is given (then p is the first). A fixed c that is too large is harmful in long episodes,
+    whose weights multiply the error; one that is too small leaves rare actions to chance. States with more than 30
+    steps get at most 5 pseudo-steps.
 
     Counts are of all episodes, those to be scored among them. Nothing is learned from rewards here, and shares of the
     same steps that they divide are the better weights (Hirano, Imbens and Ridder 2003): where an action was taken more
@@ -90,90 +91,78 @@ class StateShares:
         cell = data.batch * k + data.action
         tally = np.bincount(cell, weights=data.weight, minlength=n_states * k)
         counts: Floats = tally.astype(np.float64).reshape(n_states, k)
-        overall = counts.sum(axis=0) / counts.sum()
-        chosen = _best(counts, overall) if self.smoothing == "auto" else BackOff("overall", float(self.smoothing))
-        return _BackedOff(counts, overall, chosen, share_of_unseen(data))
-
-
-@dataclass(frozen=True)
-class BackOff:
-    """What a state's shares back off to, and how many pseudo-steps of it are added."""
-
-    parent: Literal["overall", "equal", "most frequent"]
-    steps: float
-
-
-def _best(counts: Floats, overall: Floats) -> BackOff:
-    """The back-off under which each step is most likely, given all others (closed form over cells)."""
-    k = counts.shape[1]
-    state, action = np.nonzero(counts)
-    n, total = counts[state, action], counts.sum(axis=1)[state]
-    others, rest = np.maximum(n - 1, 0.0), np.maximum(total - 1, 0.0)
-    parents = {"overall": overall[action], "equal": np.full(len(n), 1 / k)}
-    if k > 1:
-        ordered = np.sort(counts, axis=1)
-        is_first = counts.argmax(axis=1)[state] == action
-        # Without the step itself the state may have another most frequent action, or none.
-        stays = is_first & (others >= ordered[state, -2]) & (others > 0)
-        share = float(np.clip(n @ stays / max(float(n @ (rest > 0)), 1.0), 1 / k, 1 - 1e-3))
-        rare = np.where(rest > 0, (1 - share) / (k - 1), 1 / k)
-        parents["most frequent"] = np.where(stays, share, rare)
-
-    def likelihood(back_off: BackOff) -> float:
-        p, c = parents[back_off.parent], back_off.steps
-        return float(n @ np.log((others + c * p) / (rest + c)))
-
-    choices = [BackOff(parent, c) for parent in parents for c in PSEUDO_STEPS]  # type: ignore[arg-type]
-    return max(choices, key=likelihood)
+        fixed = None if self.smoothing == "auto" else float(self.smoothing)
+        return _BackedOff.of(counts, fixed, share_of_unseen(data))
 
 
 @dataclass(frozen=True, eq=False)
 class _BackedOff:
-    """Shares by state with pseudo-steps of a parent's."""
+    """Shares by state with pseudo-steps of a parent's: (S + 1, K), the last row that of a state without steps."""
 
-    counts: Floats
-    overall: Floats
-    back_off: BackOff
+    table: Floats
+    parent: str
+    steps: float
     floor: float
+
+    @classmethod
+    def of(cls, counts: Floats, steps: float | None, floor: float) -> _BackedOff:
+        """Choose the parent and the pseudo-steps, unless these are given, and smooth."""
+        parents = _parents(counts)
+        parent, c = (parents[0], steps) if steps is not None else _best(counts, parents)
+        total, overall = counts.sum(axis=1, keepdims=True), parents[0].shares
+        added = np.where((total > MANY_STEPS) & (steps is None), min(c, AT_MOST), c)
+        divisor = total + added
+        shares = (counts + added * parent.shares) / np.where(divisor > 0, divisor, 1.0)
+        return cls(np.vstack([np.where(total > 0, shares, overall), overall]), parent.name, c, floor)
 
     @property
     def note(self) -> str:
         """How π_b was estimated, for the notes of an estimate."""
-        what = {
-            "overall": "the overall shares",
-            "equal": "equal shares",
-            "most frequent": "the share of a state's most frequent action",
-        }[self.back_off.parent]
-        return f"π_b: shares by state, with {self.back_off.steps:g} pseudo-steps of {what} added to each state"
-
-    @cached_property
-    def _table(self) -> Floats:
-        """Shares of each state, then those of a state without training steps."""
-        n_states, k = self.counts.shape
-        total, c = self.counts.sum(axis=1, keepdims=True), self.back_off.steps
-        parent = np.tile(self.overall, (n_states, 1))
-        if self.back_off.parent == "equal":
-            parent = np.full((n_states, k), 1 / k)
-        elif self.back_off.parent == "most frequent":
-            first = self.counts.argmax(axis=1)
-            share = float(self.counts[np.arange(n_states), first].sum() / self.counts.sum())
-            share = min(max(share, 1 / k), 1 - 1e-3)
-            parent = np.full((n_states, k), (1 - share) / max(k - 1, 1))
-            parent[np.arange(n_states), first] = share
-        divisor = total + c
-        shares = (self.counts + c * parent) / np.where(divisor > 0, divisor, 1.0)
-        seen = np.where(total > 0, shares, self.overall)
-        return np.vstack([seen, self.overall])
+        return f"π_b: shares by state, with {self.steps:g} pseudo-steps of {self.parent} added to each state"
 
     def predict(self, X: Any, batch: Ints | None) -> Floats:
         """(m, K) shares of the states of some rows."""
         assert batch is not None
-        return np.asarray(self._table[np.minimum(batch, len(self.counts))])
+        return np.asarray(self.table[np.minimum(batch, len(self.table) - 1)])
 
     def of_actions(self, action: Ints, batch: Ints | None) -> Floats:
         """(m,) shares of the actions taken."""
         assert batch is not None
-        return np.asarray(self._table[np.minimum(batch, len(self.counts)), action])
+        return np.asarray(self.table[np.minimum(batch, len(self.table) - 1), action])
+
+
+@dataclass(frozen=True, eq=False)
+class _Parent:
+    """(K,) or (S, K) shares to back off to, and (cells,) what they are for the cells without a step of theirs."""
+
+    name: str
+    shares: Floats
+    without_one: Floats
+
+
+def _parents(counts: Floats) -> list[_Parent]:
+    """The shares over all states, equal ones, and those that states of the same kind show."""
+    k, action = counts.shape[1], np.nonzero(counts)[1]
+    overall, equal = counts.sum(axis=0) / counts.sum(), np.full(k, 1 / k)
+    out = [_Parent("the overall shares", overall, overall[action]), _Parent("equal shares", equal, equal[action])]
+    kinds = Kinds.of(counts)
+    if kinds is not None:
+        seen = "what states with the same most frequent action show"
+        out.append(_Parent(seen, kinds.expected(counts), kinds.without_one(counts)))
+    return out
+
+
+def _best(counts: Floats, parents: list[_Parent]) -> tuple[_Parent, float]:
+    """The parent and pseudo-steps under which each step is most likely, given all others (closed form over cells)."""
+    state, action = np.nonzero(counts)
+    n, total = counts[state, action], counts.sum(axis=1)[state]
+    others, rest = np.maximum(n - 1, 0.0), np.maximum(total - 1, 0.0)
+
+    def likelihood(choice: tuple[_Parent, float]) -> float:
+        p, c = choice[0].without_one, choice[1]
+        return float(n @ np.log((others + c * p) / (rest + c)))
+
+    return max(((parent, c) for parent in parents for c in PSEUDO_STEPS), key=likelihood)
 
 
 @checks_arguments
@@ -274,7 +263,7 @@ class FittedExploring:
     @property
     def note(self) -> str:
         """How π_b was estimated, for the notes of an estimate."""
-        return "π_b: a logit of the state, but for a share of actions at random"
+        return "π_b: a logit of the state, with a share of random actions"
 
     def predict(self, X: Any, batch: Ints | None) -> Floats:
         """(m, K) probabilities."""

@@ -84,7 +84,8 @@ def _check_possible(own: Floats, rows: Ints) -> None:
     if (own <= 0).any():
         raise ModelError(
             "behavior_model= is a policy that gives logged actions probability 0: "
-            f"{first_rows(own <= 0, own, rows)}. The logging policy took them, so that it is another policy."
+            f"{first_rows(own <= 0, own, rows)}. The logging policy took these actions, so it must be a different "
+            "policy."
         )
 
 
@@ -93,9 +94,9 @@ def _check_logged(own: Floats, logged: Floats, name: str, rows: Ints) -> None:
     if off.any():
         at = int(off.argmax())
         raise DataError(
-            f"behavior_model= is a policy that gives logged actions other probabilities than the column {name!r}: "
-            f"{first_rows(off, own, rows)}, logged {logged[at]:.6g}. One of the two is not what actions were drawn "
-            "with: mend it, or build the log without propensity=."
+            f"behavior_model= is a policy whose probabilities of logged actions differ from column {name!r}: "
+            f"{first_rows(off, own, rows)}, logged {logged[at]:.6g}. One of the two is wrong: "
+            "correct it, or build the log without propensity=."
         )
 
 

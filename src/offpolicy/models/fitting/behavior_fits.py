@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import picked
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, first_rows
 from offpolicy.models.behavior.behavior import BehaviorData, BehaviorModel, FittedBehavior, floor_at
@@ -250,7 +251,7 @@ class BehaviorFits:
         out = np.empty(len(rows))
         for block in blocks(len(rows), len(log.actions)):
             at = rows[block]
-            matrix = fit.predict(self._table(model, at), None if groups is None else groups[block])
+            matrix = fit.predict(self._table(model, at), picked(groups, block))
             out[block] = self._eligible(matrix, at)[np.arange(len(at)), log.action[at]]
         if not np.isfinite(out).all():
             raise ModelError(f"{type(model).__name__} predicted probabilities that are not finite.")
@@ -265,7 +266,7 @@ class BehaviorFits:
         bad = ~(np.isfinite(out) & (out > 0))
         if bad.any():
             raise ModelError(
-                f"the fitted density of the logged action is 0 or not finite in {first_rows(bad, out, rows)}: their "
+                f"the fitted density of the logged action is 0 or not finite in {first_rows(bad, out, rows)}, so their "
                 "weight would be infinite. Use another behavior_model=, or log the densities."
             )
         return out
@@ -297,8 +298,8 @@ def given_behavior(array: Floats, log: Log) -> Floats:
     off = np.asarray(~(np.abs(total - 1) <= SUM_TOLERANCE) | (array < 0).any(axis=1))
     if off.any():
         raise ModelError(
-            f"the behavior array must hold a distribution over log.actions in every row: the sums of "
-            f"{first_rows(off, total)} are not 1, or an entry is negative."
+            f"the behavior array must be a distribution over log.actions in every row, but "
+            f"{first_rows(off, total)} do not sum to 1 or have a negative entry."
         )
     return p
 

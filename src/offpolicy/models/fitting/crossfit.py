@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import MOST_LOG
+from offpolicy._arrays import MOST_LOG, or_ones, picked
 from offpolicy._threads import few_threads
 from offpolicy.errors import ModelError, did_you_mean
 from offpolicy.logs.given import plain_numbers
@@ -195,9 +195,11 @@ class Nuisances:
             weight = emphasis[rows] if weight is None else weight * emphasis[rows]
             some = weight > 0
             rows, weight = rows[some], weight[some]
-            count = None if count is None else count[some]
+            count = picked(count, some)
             if len(rows) == 0:
-                raise ModelError("MRDR: no training row has a positive weight, since the target shares no action.")
+                raise ModelError(
+                    "MRDR: no training row has a positive weight because the policy never takes a logged action."
+                )
         if tables.merges(model) or counted:
             one = np.ones(len(rows))
             each = merged(
@@ -248,9 +250,11 @@ class Nuisances:
         if emphasis is not None:
             weight = emphasis[rows] if weight is None else weight * emphasis[rows]
             if not (weight > 0).any():
-                raise ModelError("MRDR: no training step has a positive weight, since the target shares no action.")
+                raise ModelError(
+                    "MRDR: no training step has a positive weight because the policy never takes a logged action."
+                )
         return ValueData(
-            self.log,
+            learned(self.log, part),
             rows,
             StatePolicy(target, self.log),
             self.specs.discount,
@@ -312,7 +316,7 @@ class Nuisances:
             if self.log.space.finite:
                 as_reward_model(self.specs.model)  # refuses it
             return given_numbers(self.specs.model, self.log, targets)
-        note = "" if emphasis is None else "predictions are given, so MRDR is DR here"
+        note = "" if emphasis is None else "MRDR equals DR here because predictions were given"
         made = {t.name: self._given(self.specs.model, t, "value_model") for t in targets}
         return {t.name: replace(given_values(np.asarray(made[t.name]), self.log, t), note=note) for t in targets}
 
@@ -361,7 +365,7 @@ def normalized(ratio: Floats, rows: Ints, log: Log, alive: Floats, mass_of: Any)
     the means of the others were from it, as the largest of |log| over steps.
     """
     mass = mass_of(rows)
-    weight = np.ones(len(rows)) if mass is None else mass
+    weight = or_ones(mass, len(rows))
     step = log.layout.step[rows]
     first = step == 0
     size = float(weight[first].sum())
@@ -378,6 +382,6 @@ def _unseen_note(share: float) -> str:
     if share == 0:
         return ""
     return (
-        f"{share:.1%} of the target's probability falls on state-action pairs that the training folds "
-        "never saw: the value model guesses there, and the interval does not know it"
+        f"{share:.1%} of the policy's probability is on state-action pairs that are not in the training folds; "
+        "the value model guesses there, and the interval does not account for it"
     )

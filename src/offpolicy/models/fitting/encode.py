@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import or_ones
 from offpolicy.errors import ModelError, first_rows
 from offpolicy.policies.distribution import one_hot
 
@@ -96,7 +97,7 @@ def _codes(series: Any, name: str) -> Floats:
     except TypeError as error:  # lists, dictionaries, arrays
         raise ModelError(
             f"context {name!r} holds values such as {series.iloc[0]!r}, which the built-in models cannot use "
-            f"({error}). Spread them over columns of numbers or text, or leave the column out."
+            f"({error}). Split them into columns of numbers or text, or leave the column out."
         ) from error
     return np.asarray(coded.to_numpy(), dtype=np.float64)
 
@@ -131,7 +132,7 @@ class LinearDesign:
     @classmethod
     def learn(cls, encoded: Encoded, weight: Floats | None = None) -> LinearDesign:
         """Means, scales, missing columns and the most frequent levels."""
-        mass = np.ones(len(encoded)) if weight is None else weight
+        mass = or_ones(weight, len(encoded))
         numeric = tuple(j for j in range(encoded.matrix.shape[1]) if j not in encoded.categorical)
         values = encoded.matrix[:, list(numeric)]
         known = ~np.isnan(values)
@@ -254,8 +255,7 @@ class PlainTable:
         if not cut:
             return ""
         return (
-            f"text column {', '.join(cut)}: {learner} tells the {MAX_LEVELS} most frequent values apart, "
-            "all others count as one"
+            f"text column {', '.join(cut)}: {learner} uses the {MAX_LEVELS} most frequent values and groups all others"
         )
 
 
@@ -324,7 +324,7 @@ def numbered(series: Any) -> tuple[Ints, list[Any]]:
     except TypeError as error:  # lists, dictionaries, arrays
         raise ModelError(
             f"context {series.name!r} holds values such as {series.iloc[0]!r}, which learners cannot use "
-            f"({error}). Spread them over columns of numbers or text, or leave the column out."
+            f"({error}). Split them into columns of numbers or text, or leave the column out."
         ) from error
     found = list(values)
     missing = place < 0

@@ -66,8 +66,8 @@ def fitted(learner: Any, X: Any, y: Array, weight: Floats | None, seed: int) -> 
     except Exception as error:
         text = "could not convert" in str(error) or "promote" in str(error)
         remedy = (
-            " A pipeline encodes text columns itself: put a ColumnTransformer before the learner, or give "
-            "the learner alone, whose text columns are encoded here."
+            " A pipeline must encode text columns itself: put a ColumnTransformer before the learner. Or pass "
+            "the learner alone, and offpolicy encodes its text columns."
             if text
             else ""
         )
@@ -83,7 +83,7 @@ def weight_argument(learner: Any) -> str:
         return f"{steps[-1][0]}__{weight_argument(steps[-1][1])}"
     if "sample_weight" not in inspect.signature(learner.fit).parameters:
         raise ModelError(
-            f"the log carries weights or counts, and {type(learner).__name__}.fit takes no sample_weight. "
+            f"the log has weights or counts, but {type(learner).__name__}.fit takes no sample_weight. "
             "Use a learner that does, or a log without weights."
         )
     return "sample_weight"
@@ -225,12 +225,13 @@ def one_each(values: Any, n: int, model: Any) -> Floats:
     array = plain_numbers(values, f"{type(model).__name__}.predict", ModelError)
     if array.size != n or array.shape[:1] != (n,):
         raise ModelError(
-            f"{type(model).__name__}.predict gave shape {array.shape} for {n:,} rows. It must give one number per row."
+            f"{type(model).__name__}.predict returned shape {array.shape} for {n:,} rows. It must return one number "
+            "per row."
         )
     array = array.reshape(n)
     bad = ~np.isfinite(array)
     if bad.any():
-        raise ModelError(f"{type(model).__name__}.predict gave {first_rows(bad, array)} that are not finite.")
+        raise ModelError(f"{type(model).__name__}.predict returned {first_rows(bad, array)} that are not finite.")
     return array
 
 
@@ -240,13 +241,13 @@ def class_probabilities(model: Any, X: Any) -> Floats:
     given = plain_numbers(answer, f"{type(model).__name__}.predict_proba", ModelError)
     name, shape = type(model).__name__, (_height(X), len(model.classes_))
     if given.shape != shape:
-        raise ModelError(f"{name}.predict_proba gave shape {given.shape}; (rows, classes) is {shape}.")
+        raise ModelError(f"{name}.predict_proba returned shape {given.shape}, but (rows, classes) is {shape}.")
     total = given.sum(axis=1)
     bad = ~np.isfinite(total) | (given < 0).any(axis=1) | (np.abs(total - 1) > PROBABILITY_SUM)
     if bad.any():
         raise ModelError(
-            f"{name}.predict_proba gave {first_rows(bad, total)} as the sums of probabilities, which must be "
-            "1 in every row, with none negative. Calibrate or normalize inside the learner."
+            f"{name}.predict_proba returned probabilities that are negative or do not sum to 1: "
+            f"{first_rows(bad, total)}. Calibrate or normalize inside the learner."
         )
     return given
 

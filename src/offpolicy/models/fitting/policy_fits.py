@@ -10,6 +10,7 @@ import numpy as np
 
 from offpolicy._threads import few_threads
 from offpolicy.errors import OffPolicyError, PolicyError, doing
+from offpolicy.logs.log import changed
 from offpolicy.logs.outcome import need_seen
 from offpolicy.models.fitting.learners import is_learner
 from offpolicy.models.fitting.predictions import predict_all
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 
 NOTE = (
-    "fitted out of fold: each row is judged with a policy that did not learn from its fold. Fitted on all rows it "
-    "has seen somewhat more"
+    "fitted out of fold: each row is evaluated with a policy trained on the other folds. The policy you deploy, "
+    "fitted on all rows, sees somewhat more data"
 )
 
 
@@ -40,10 +41,10 @@ def learned_target(name: str, policy: CrossFitted, log: Log, nuisances: Any) -> 
     """The policies that a learner gives without each fold, each on the rows of its fold."""
     if not log.unit_kind.decides_once or not log.space.finite:
         raise PolicyError(
-            f"policy {name!r}: a learner is refitted out of fold where each unit is one decision among labels. Fit it "
-            "on other rows, and give the fitted policy."
+            f"policy {name!r}: learners are refitted out of fold only for single decisions among labels. Fit it "
+            "on other rows, and pass the fitted policy."
         )
-    fits: Nuisances = replace(nuisances, specs=replace(nuisances.specs, ratio=None, model=policy.learner))
+    fits: Nuisances = replace(nuisances, specs=replace(nuisances.specs, cells=None, model=policy.learner))
     part_of = _by_reward if _models_rewards(policy.learner) else _by_policy
     folds = fits.folds
     try:
@@ -83,12 +84,12 @@ def _by_reward(name: str, policy: CrossFitted, fits: Nuisances, part: Part) -> P
 
 def _by_policy(name: str, policy: CrossFitted, fits: Nuisances, part: Part) -> PartPolicy:
     """What a learner of policies makes of the rows outside a fold."""
-    log: Any = fits.log
+    log = fits.log
 
     def learned() -> Any:
         given = log.take(part.training)
         # Numbered anew: a learner that draws folds with the same seed would find one of them empty.
-        given = replace(given, unit=np.unique(given.units, return_inverse=True)[1])
+        given = changed(given, unit=np.unique(given.units, return_inverse=True)[1])
         with doing("learning a policy", PolicyError):
             return learned_from(policy.learner, given)
 
@@ -99,7 +100,7 @@ def _by_policy(name: str, policy: CrossFitted, fits: Nuisances, part: Part) -> P
     return PartPolicy(rows, target, own.context.positions(np.arange(len(rows))) if target.shares_context else None)
 
 
-def learned_from(learner: Any, log: Any) -> Any:
+def learned_from(learner: Any, log: Log) -> Any:
     """The policy that a learner of policies gives for a log; the learner itself is left as it is."""
     if hasattr(learner, "fit_policy"):
         return learner.fit_policy(log)
@@ -111,7 +112,7 @@ def learned_from(learner: Any, log: Any) -> Any:
         return learner(log)
     raise PolicyError(
         "CrossFitted takes a model of the reward, an object with fit_policy(log) or fit(log), or a function of a log "
-        f"that gives a policy. Got {type(learner).__name__} instead."
+        f"that returns a policy. Got {type(learner).__name__} instead."
     )
 
 
@@ -193,23 +194,41 @@ def predictions_apart(
     [0.0, 2.0]
     """
     need_seen(log, "a split by time")
-    model, tables = as_reward_model(reward_model), Tables(log)
-    used = np.flatnonzero(training)
+    tables = Tables(log)
     rest = np.flatnonzero(~training) if rows is None else rows
-    data = RewardData(
-        tables.pairs(model, log.context.positions(used), log.action[used]),
-        log.action[used],
-        log.reward[used],
-        tables.mass(used),
-        log.actions,
-        log.names.action,
-        tables.count(used),
-    )
-    with few_threads(len(used)):
-        fit = model.fit_reward(data, seed_of(seed, REWARD, ("apart",)))
-        out = np.empty((len(rest), len(log.actions)))
-        for code in range(len(log.actions)):
-            taken = np.full(len(rest), code, dtype=log.action.dtype)
-            table = tables.pairs(model, log.context.positions(rest), taken)
-            out[:, code] = fit.predict(table, taken)
-    return out
+    return FittedApart.of(tables, np.flatnonzero(training), reward_model, seed).predict(tables, rest)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedApart:
+    """A reward model fitted on some rows, to be asked about others: of the same log, or of another block of it."""
+
+    model: Any
+    fit: Any
+
+    @classmethod
+    def of(cls, tables: Tables, rows: Ints, reward_model: Any, seed: int) -> FittedApart:
+        """Fitted on some rows of a log."""
+        log, model = tables.log, as_reward_model(reward_model)
+        data = RewardData(
+            tables.pairs(model, log.context.positions(rows), log.action[rows]),
+            log.action[rows],
+            log.reward[rows],
+            tables.mass(rows),
+            log.actions,
+            log.names.action,
+            tables.count(rows),
+        )
+        with few_threads(len(rows)):
+            return cls(model, model.fit_reward(data, seed_of(seed, REWARD, ("apart",))))
+
+    def predict(self, tables: Tables, rows: Ints) -> Floats:
+        """(m, K) predicted rewards of some rows."""
+        log = tables.log
+        out = np.empty((len(rows), len(log.actions)))
+        with few_threads(len(rows)):
+            for code in range(len(log.actions)):
+                taken = np.full(len(rows), code, dtype=log.action.dtype)
+                table = tables.pairs(self.model, log.context.positions(rows), taken)
+                out[:, code] = self.fit.predict(table, taken)
+        return out

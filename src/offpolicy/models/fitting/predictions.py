@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 PREDICT_ROWS = 250_000
 NODES = 16  # predictions per row that are allowed for
+MARKED = 32  # actions up to which the pairs that are needed are marked in a table, rather than sorted
 GRID_PAIRS = 16  # predictions per row from which on a whole grid of actions is quicker
 
 
@@ -60,7 +62,7 @@ def predict_values(
     q = np.empty(len(rows))
     v = {t.name: np.empty(len(at)) for t in targets}
     # Choices are kept as codes: a few pairs per row, however many actions there are.
-    few = all(t.codes is not None for t in targets) and len(targets) < GRID_PAIRS
+    few = k > MARKED and all(t.codes is not None for t in targets) and len(targets) < GRID_PAIRS
     read = _Reader(features, of_action)
     parts = list(blocks(len(at), GRID_PAIRS if few else k))
     with track("predicting", len(parts)) as advance:
@@ -72,7 +74,7 @@ def predict_values(
             if few:
                 row, code = _distinct_pairs(local, taken, [pi for _, pi in asked], k)
                 values = _predict_pairs(fit, read, positions[row], code)
-                predicted: _Grid | _Pairs = _Pairs(row, code, values, (len(block), k))
+                predicted: _Grid | _Pairs = _Pairs(row, code, values, (len(block), k), None)
             else:
                 need = np.zeros((len(block), k), dtype=bool)
                 need[local, taken] = True
@@ -182,16 +184,27 @@ class _Grid:
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Predictions of some pairs of a row and an action, sorted."""
+    """Predictions of some pairs of a row and an action, sorted; ``need`` marks them, where it is there."""
 
     row: Ints
     code: Ints
     values: Floats
     shape: tuple[int, int]
+    need: Bools | None
 
     def at(self, row: Ints, code: Ints) -> Floats:
+        if self.need is not None:
+            first, rank = self._marked
+            return np.asarray(self.values[first[row] + rank[row, code]])
         k = self.shape[1]
         return self.values[np.searchsorted(self.row * k + self.code, row * k + code)]
+
+    @cached_property
+    def _marked(self) -> tuple[Ints, Any]:
+        """Where the pairs of each row begin, and which of them each action is."""
+        rank: Any = np.cumsum(np.asarray(self.need), axis=1, dtype=np.int16 if self.shape[1] < 2**15 else np.int32)
+        first = np.cumsum(rank[:, -1], dtype=np.int64)
+        return first - rank[:, -1] - 1, rank
 
     def mean(self, pi: Floats) -> Floats:
         terms = pi[self.row, self.code] * self.values
@@ -208,7 +221,7 @@ def _predict_needed(fit: FittedReward, read: _Reader, positions: Ints, need: Boo
             return _Grid(plain_numbers(grid, "the reward model's predictions", ModelError))
     row, code = np.nonzero(need)
     values = _predict_pairs(fit, read, positions[row], code)
-    return _Pairs(row, code, values, (need.shape[0], need.shape[1]))
+    return _Pairs(row, code, values, (need.shape[0], need.shape[1]), need)
 
 
 def _predict_pairs(fit: FittedReward, read: _Reader, positions: Ints, codes: Any) -> Floats:
@@ -230,8 +243,8 @@ def _predicted(fit: FittedReward, X: Any, codes: Any) -> Floats:
         values = plain_numbers(fit.predict(X, codes), "the reward model's predictions", ModelError)
     if values.shape != (len(codes),):
         raise ModelError(
-            f"the reward model predicted shape {values.shape} for {len(codes):,} pairs of a context and an action. "
-            "It must give one number for each."
+            f"the reward model returned shape {values.shape} for {len(codes):,} pairs of a context and an action. "
+            "It must return one number per pair."
         )
     return values
 
@@ -246,8 +259,8 @@ def given_numbers(arrays: Mapping[str, Any], log: Log, targets: list[Target]) ->
     missing = sorted(wanted - arrays.keys())
     if missing:
         raise ModelError(
-            f"reward_model= as arrays has {sorted(arrays)}; {missing} are missing. Give q at the logged actions as "
-            "'logged' and, under each policy's name, what the policy earns in each row."
+            f"reward_model= as arrays has {sorted(arrays)}; {missing} are missing. Give q of the logged actions as "
+            "'logged' and, under each policy's name, the policy's expected reward in each row."
         )
     made = {}
     for name in wanted:
@@ -280,7 +293,7 @@ def given_values(array: Floats, log: Log, target: Target) -> Values:
             f"a value array must have shape (n, K) = ({n}, {k}), one column for each of log.actions. Got {array.shape}."
         )
     if not np.isfinite(array).all():
-        raise ModelError("the value array holds entries that are missing or infinite.")
+        raise ModelError("the value array has missing or infinite entries.")
     rows = np.arange(n)
     v = np.empty(n)
     for block in blocks(n, k):

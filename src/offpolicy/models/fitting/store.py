@@ -47,21 +47,23 @@ class Specs:
     seed: int = 0
     n_jobs: int | None = None
     discount: float = 1.0
-    ratio: Any = None  # what `as_ratio` made of ratio=; None: of the logged action itself
+    cells: Cells | None = None  # that ratios are of; None: of the logged actions themselves
 
     @property
     def ratios(self) -> Cells | Exact:
         """What is weighted: cells of actions, or actions."""
-        return self.ratio if isinstance(self.ratio, Cells) else Exact()
+        return self.cells or Exact()
 
     @property
     def is_given(self) -> bool:
         """Whether what models would predict was computed elsewhere."""
-        return isinstance(self.model, np.ndarray | Mapping)
+        return isinstance(self.model, np.ndarray | Mapping) or hasattr(self.model, "on_rows")
 
     def in_order(self, log: Log) -> Specs:
-        """The same with arrays in the order of a log's rows."""
+        """The same with arrays in the order of a log's rows; predictions that are made block by block are made here."""
         given = {name: in_log_order(getattr(self, name), log) for name in ("model", "behavior_model", "ratio_model")}
+        if hasattr(self.model, "on_rows"):
+            given["model"] = self.model.on_rows(log)
         return replace(self, **given)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offpolicy._arrays import is_constant
+from offpolicy._arrays import is_constant, picked
 from offpolicy.models.fitting.encode import Encoded, PlainTable, encode_table
 from offpolicy.models.fitting.predictions import take_rows
 
@@ -314,7 +314,7 @@ def held_out(
 
 
 def _part(rows: Ints, weight: Floats | None) -> TrainingRows:
-    return TrainingRows(rows, None if weight is None else weight[rows], None)
+    return TrainingRows(rows, picked(weight, rows), None)
 
 
 def _thinned(rows: Ints, weight: Floats | None, units: Floats, drawn: Floats) -> TrainingRows:

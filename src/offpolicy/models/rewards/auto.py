@@ -30,6 +30,7 @@ LINEAR_COLUMNS = 5_000
 SMALL = 400
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class LinearReward:
     """Ridge (or logistic, for 0/1 rewards) with context, action and their interactions.

@@ -195,20 +195,23 @@ class BoostedReward:
             return ConstantReward(float(data.reward[0]))
         settings, rounds = self.grid[0], self.rounds
         if self.validation > 0:
-            split = data.split(self.validation, seed)
-            held, rest = (_Rows.of(part, objective_of(data.reward)) for part in split)
-
-            def parts(parameters: dict[str, Any]) -> tuple[Any, Any]:
-                training = rest.dataset(parameters)
-                return training, held.dataset(parameters, training)
-
-            settings, rounds = self.tuned(rest.objective, seed, len(rest.reward), parts)
+            settings, rounds = self._validated(data, seed)
         rows = _Rows.of(data, objective_of(data.reward))
         del data  # the rows are a copy, and large
         parameters = self.parameters(rows.objective, seed, settings, len(rows.reward))
         binned = rows.dataset(parameters).construct()
         del rows  # bins are all that training needs
         return _Booster(lightgbm().train(parameters, binned, num_boost_round=rounds))
+
+    def _validated(self, data: RewardData, seed: int) -> tuple[dict[str, Any], int]:
+        """Settings and rounds by a validation part; its copies of the rows are gone afterwards."""
+        held, rest = (_Rows.of(part, objective_of(data.reward)) for part in data.split(self.validation, seed))
+
+        def parts(parameters: dict[str, Any]) -> tuple[Any, Any]:
+            training = rest.dataset(parameters)
+            return training, held.dataset(parameters, training)
+
+        return self.tuned(rest.objective, seed, len(rest.reward), parts)
 
     def parameters(self, objective: str, seed: int, settings: dict[str, Any], rows: int) -> dict[str, Any]:
         """LightGBM's parameters of one fit on so many rows."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from offpolicy._arrays import or_ones, picked
 from offpolicy.models.fitting.encode import LinearDesign
 from offpolicy.models.fitting.learners import are_numbers
 from offpolicy.models.fitting.tables import TrainingRows
@@ -43,7 +44,8 @@ class CorrectedReward:
         """Choose a model, fit it on parts, and correct each by the rows that it has not seen."""
         auto = AutoReward()
         k, few = len(data.actions), not FEWEST <= data.size <= MOST
-        if few or k > MOST_ACTIONS or are_numbers(data.action) or np.ptp(data.reward) == 0:
+        none = data.X.matrix.shape[1] == 0 or np.ptp(data.reward) == 0  # nothing to correct by, or to correct
+        if few or none or k > MOST_ACTIONS or are_numbers(data.action):
             return auto.fit_reward(data, seed)
         model = auto.chosen(data, seed)
         return _Mean(tuple(_member(model, *data.split(SHARE, seed + draw), seed) for draw in range(DRAWS)))
@@ -53,7 +55,7 @@ def _member(model: Any, held: RewardData, rest: RewardData, seed: int) -> _Corre
     base, basis = model.fit_reward(rest, seed), Basis.learn(rest)
     table = basis.columns(held.X)
     error = held.reward - base.predict(held.X, held.action)
-    weight = np.ones(len(error)) if held.weight is None else held.weight
+    weight = or_ones(held.weight, len(error))
     slopes = np.zeros((len(held.actions), table.shape[1]))
     for a in range(len(slopes)):
         own = held.action == a
@@ -99,7 +101,7 @@ class Basis:
         """Learn scales and trees from some rows."""
         raw = cls(LinearDesign.learn(data.X, data.weight), _trees(data), np.zeros(1), np.ones(1))
         table = raw._raw(data.X)
-        weight = np.ones(len(table)) if data.weight is None else data.weight
+        weight = or_ones(data.weight, len(table))
         center = weight @ table / weight.sum()
         spread = np.sqrt(np.maximum(weight @ (table - center) ** 2 / weight.sum(), 0.0))
         return cls(raw.design, raw.trees, center, np.where(spread > 1e-9, spread, np.inf))
@@ -183,7 +185,7 @@ def remainder(
     total, noise = 0.0, 0.0
     for each in np.unique(fold):
         here, there = np.flatnonzero(fold == each), np.flatnonzero(fold != each)
-        others = TrainingRows(there, None if data.weight is None else data.weight[there], None)
+        others = TrainingRows(there, picked(data.weight, there), None)
         z = Basis.learn(data.take(others)).columns(data.X.rows(here))
         action, m, w, e, c = (column[here] for column in (data.action, mass, weight, error, count))
         for a in np.flatnonzero(wanted[here].any(axis=0)):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy._arrays import picked
 from offpolicy.errors import ModelError
 from offpolicy.models.fitting.learners import (
     FittedMean,
@@ -155,7 +156,9 @@ class PerAction:
     def fit_reward(self, data: RewardData, seed: int) -> FittedReward:
         """Fit a learner for every action that has training rows."""
         if are_numbers(data.action):
-            raise ModelError("PerAction fits a model for each label. Use a learner as it is.")
+            raise ModelError(
+                "PerAction fits one model per label, but these actions are numbers. Use the learner without it."
+            )
         models: dict[int, Any] = {}
         for code in range(len(data.actions)):
             rows = np.flatnonzero(data.action == code)
@@ -164,7 +167,7 @@ class PerAction:
                 continue
             X = data.X.iloc[rows] if hasattr(data.X, "iloc") else data.X[rows]
             X = learner_input(X, self.learner)
-            weight = None if data.weight is None else data.weight[rows]
+            weight = picked(data.weight, rows)
             models[code] = _fit_or_constant(self.learner, X, data.reward[rows], weight, seed)
         return _PerAction(models)
 
@@ -204,7 +207,7 @@ def _fit_or_constant(learner: Any, X: Any, y: Floats, weight: Floats | None, see
             return ConstantReward(float(values[0]))
         if len(values) > 100 and len(values) > len(y) / 2:
             raise ModelError(
-                f"{type(learner).__name__} is a classifier and the reward takes {len(values):,} values. "
+                f"{type(learner).__name__} is a classifier, but the reward has {len(values):,} different values. "
                 "Use a regressor."
             )
     return fitted_mean(learner, X, y, weight, seed)

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy._arrays import picked
 from offpolicy.errors import ModelError, UsageError, did_you_mean
 from offpolicy.logs.log import DETAIL
 from offpolicy.models.auto import resolved
 from offpolicy.models.fitting.learners import is_learner
-from offpolicy.models.values.basis import LinearSmoother, NeighborSmoother, Ridge, TreeSmoother, products, state_matrix
+from offpolicy.models.values.basis import LinearSmoother, NeighborSmoother, TreeSmoother, products, solver, state_matrix
 from offpolicy.models.values.fitted_q import FittedQ
 from offpolicy.models.values.tabular import Tabular
 from offpolicy.models.values.values import ENDED, by_step, returns
@@ -29,7 +30,7 @@ from offpolicy.models.values.values import ENDED, by_step, returns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from offpolicy._arrays import Floats, Ints
+    from offpolicy._arrays import Bools, Floats, Ints
     from offpolicy.logs.log import Log
     from offpolicy.models.values.basis import Smoother
     from offpolicy.models.values.values import FittedValues, ValueData, ValueModel
@@ -42,6 +43,7 @@ FEW_ROWS = 200
 MOST_STEPS = 500
 SETTLED = 1e-5
 JUDGED_ROWS = 20_000
+FEW_JUDGED = 20
 TIE = 0.01
 
 
@@ -95,49 +97,77 @@ def choose(data: ValueData, states: Floats, candidates: tuple[str, ...], seed: i
         return candidates[0]
     training, validation = data.part(~held), data.part(held)
     errors, sizes = {}, {}
+    judge = Judge.of(validation, states, seed)
     for name in candidates:
         model = recursion(name, training, states, seed)
-        errors[name], sizes[name] = bellman_error(model, validation, states, seed)
+        errors[name], sizes[name] = judge.bellman_error(model)
     best = min(errors, key=lambda name: errors[name])
     # Errors that differ by less than their noise do not: the first candidate, which is the simplest, is taken.
     return next(n for n in candidates if errors[n] <= errors[best] + TIE * sizes[best])
 
 
-def bellman_error(model: FittedValues, data: ValueData, states: Floats, seed: int) -> tuple[float, float]:
-    """Mean square of the Bellman residual that regressions predict out of sample, and its whole mean square."""
-    q, v = model.predict(data.rows)
-    if not (np.isfinite(q).all() and np.isfinite(v).all()):
-        return np.inf, np.inf
-    following = np.where(data.following >= 0, v[data.position[np.maximum(data.following, 0)]], 0.0)
-    residual = data.reward + data.discount * following - q
-    rows = np.flatnonzero(data.complete)
-    if len(rows) > JUDGED_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, JUDGED_ROWS, replace=False))
-    time = data.step[rows] / max(data.layout_horizon - 1, 1)
-    action = np.eye(len(data.log.actions))[data.action[rows]]
-    X = np.column_stack([states[data.log.context.positions(data.rows[rows])], action, time])
-    half = data.log.layout.unit[data.rows[rows]] % 2 == 0
-    y = residual[rows]
-    error = max(_predictable(kind, X, y, half, seed) for kind in ("ridge", "tree"))
-    return error, float(np.mean(y**2))
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Regressions of a residual on (S, A, t) in held-out episodes, each half predicted from the other.
 
+    What they regress on is the same for every candidate, so the designs of the ridge regression are prepared once.
+    """
 
-def _predictable(kind: str, X: Floats, y: Floats, half: Any, seed: int) -> float:
-    """Mean square of y that a regression fitted to one half predicts in the other: E[2 y f − f²]."""
-    from sklearn.tree import DecisionTreeRegressor
+    data: ValueData
+    rows: Ints
+    X: Floats
+    halves: tuple[Bools, Bools]
+    seed: int
 
-    gain = 0.0
-    for fit, judge in ((half, ~half), (~half, half)):
-        if fit.sum() < 20 or judge.sum() < 20:
-            return float(np.mean(y) ** 2)
-        if kind == "ridge":
-            design = products(X)
-            f = Ridge.fit(design[fit], y[fit]).predict(design[judge])
-        else:
-            tree = DecisionTreeRegressor(max_leaf_nodes=32, min_samples_leaf=20, random_state=seed % 2**31)
-            f = tree.fit(X[fit], y[fit]).predict(X[judge])
-        gain += float(np.sum(2 * y[judge] * f - f * f))
-    return gain / len(y)
+    @classmethod
+    def of(cls, data: ValueData, states: Floats, seed: int) -> Judge:
+        """On the complete steps of some episodes, or on as many of them as are judged."""
+        rows = np.flatnonzero(data.complete)
+        if len(rows) > JUDGED_ROWS:
+            rows = np.sort(np.random.default_rng(seed).choice(rows, JUDGED_ROWS, replace=False))
+        time = data.step[rows] / max(data.layout_horizon - 1, 1)
+        action = np.eye(len(data.log.actions))[data.action[rows]]
+        X = np.column_stack([states[data.log.context.positions(data.rows[rows])], action, time])
+        half = data.log.layout.unit[data.rows[rows]] % 2 == 0
+        return cls(data, rows, X, (half, ~half), seed)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether a half is too small for a regression."""
+        return bool(min(half.sum() for half in self.halves) < FEW_JUDGED)
+
+    @cached_property
+    def _ridges(self) -> list[tuple[Any, Floats]]:
+        """The solver of each half's regression, and the columns of the other half."""
+        design = products(self.X)
+        first, second = (design[half] for half in self.halves)
+        return [(solver(first), second), (solver(second), first)]
+
+    def bellman_error(self, model: FittedValues) -> tuple[float, float]:
+        """Mean square of the Bellman residual that regressions predict out of sample, and its whole mean square."""
+        data = self.data
+        q, v = model.predict(data.rows)
+        if not (np.isfinite(q).all() and np.isfinite(v).all()):
+            return np.inf, np.inf
+        following = np.where(data.following >= 0, v[data.position[np.maximum(data.following, 0)]], 0.0)
+        y = (data.reward + data.discount * following - q)[self.rows]
+        if self.too_few:
+            return float(np.mean(y) ** 2), float(np.mean(y**2))
+        return max(self._gain(y, self._ridge(y)), self._gain(y, self._tree(y))), float(np.mean(y**2))
+
+    def _ridge(self, y: Floats) -> list[Floats]:
+        return [X @ solve(y[half]) for half, (solve, X) in zip(self.halves, self._ridges, strict=True)]
+
+    def _tree(self, y: Floats) -> list[Floats]:
+        from sklearn.tree import DecisionTreeRegressor
+
+        tree = DecisionTreeRegressor(max_leaf_nodes=32, min_samples_leaf=20, random_state=self.seed % 2**31)
+        return [tree.fit(self.X[fit], y[fit]).predict(self.X[~fit]) for fit in self.halves]
+
+    def _gain(self, y: Floats, predictions: list[Floats]) -> float:
+        """Mean square of y that a regression fitted to one half predicts in the other: E[2 y f − f²]."""
+        others = zip(reversed(self.halves), predictions, strict=True)
+        return float(sum(np.sum(2 * y[half] * f - f * f) for half, f in others)) / len(y)
 
 
 def recursion(name: str, data: ValueData, states: Floats, seed: int) -> PooledQ:
@@ -149,20 +179,17 @@ def recursion(name: str, data: ValueData, states: Floats, seed: int) -> PooledQ:
     rows, log = data.rows[use], data.log
     k = len(log.actions)
     here = states[log.context.positions(rows)]
-    weight = None if data.weight is None else data.weight[use]
+    weight = picked(data.weight, use)
     groups = [np.flatnonzero(data.action[use] == a) for a in range(k)]
     stand_in = returns(data)[use]
-    smoothers = [
-        _smoother(name, here[g], stand_in[g], None if weight is None else weight[g], seed) if len(g) else None
-        for g in groups
-    ]
+    smoothers = [_smoother(name, here[g], stand_in[g], picked(weight, g), seed) if len(g) else None for g in groups]
     following = data.following[use]
     onward = np.flatnonzero(following >= 0)
     next_rows = following[onward]
     after = states[log.context.positions(next_rows)]
-    pi = data.policy.at_rows(next_rows)
+    pi = np.asfortranarray(data.policy.at_rows(next_rows))
     reward = data.reward[use]
-    features = [None if s is None else s.features(after) for s in smoothers]
+    maps = [None if s is None else s.matrix(after) for s in smoothers]
     levels = [float(reward[g].mean()) if len(g) else float(reward.mean()) for g in groups]
     bounds = _Bounds.of(data)
     kept: list[list[Floats]] = []
@@ -178,8 +205,8 @@ def recursion(name: str, data: ValueData, states: Floats, seed: int) -> PooledQ:
         ]
         before = v
         v = np.zeros(len(onward))
-        for a, s in enumerate(smoothers):
-            q = levels[a] if s is None else s.predict(features[a], fitted[a])
+        for a, matrix in enumerate(maps):
+            q = levels[a] if matrix is None else matrix @ fitted[a]
             v += pi[:, a] * bounds.held(q, step)
         if not data.unbounded:
             kept.append(fitted)

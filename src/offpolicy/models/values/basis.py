@@ -64,24 +64,11 @@ class Quadratic:
         return cls(products(state_matrix(data), quadratic=quadratic))
 
 
-@dataclass(frozen=True, eq=False)
-class Ridge:
-    """Coefficients of a ridge regression whose penalty is small beside the data's weight."""
-
-    coefficients: Floats
-
-    @classmethod
-    def fit(cls, X: Floats, y: Floats, weight: Floats | None = None) -> Ridge:
-        """Least squares with a penalty that grows with the number of columns, none on the first."""
-        return cls(solver(X, weight)(y))
-
-    def predict(self, X: Any) -> Floats:
-        """Fitted values."""
-        return np.asarray(X @ self.coefficients)
-
-
 def solver(X: Floats, weight: Floats | None = None) -> Any:
-    """The map y ↦ coefficients of one design, for regressions with many outcomes."""
+    """The map y ↦ coefficients of one design, for regressions with many outcomes.
+
+    Least squares with a ridge penalty that is small beside the data's weight, none on the first column.
+    """
     weighted = X if weight is None else X * weight[:, None]
     gram = weighted.T @ X
     size = float(len(X) if weight is None else weight.sum())
@@ -111,6 +98,10 @@ class Smoother(Protocol):
         """Fitted values."""
         ...
 
+    def matrix(self, states: Floats) -> Any:
+        """What makes fitted values at these states of coefficients, for predictions by many of them."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class LinearSmoother:
@@ -136,16 +127,31 @@ class LinearSmoother:
         """Fitted values."""
         return features @ coefficients
 
+    def matrix(self, states: Floats) -> Floats:
+        """The columns."""
+        return self.features(states)
+
+
+def averages(members: Ints, size: int) -> Any:
+    """(n, size) sparse matrix that takes the mean over the ``members`` (n, k) of each row.
+
+    >>> (averages(np.array([[0, 2], [1, 1]]), 3) @ np.array([1.0, 5.0, 3.0])).tolist()
+    [2.0, 5.0]
+    """
+    from scipy import sparse
+
+    n, k = members.shape
+    small = members.astype(np.int32).reshape(-1)
+    return sparse.csr_array((np.full(n * k, 1.0 / k), small, np.arange(0, n * k + 1, k, dtype=np.int32)), (n, size))
+
 
 @dataclass(frozen=True, eq=False)
 class TreeSmoother:
     """Means over the leaves of a few extremely randomized trees, grown once for a stand-in outcome."""
 
     trees: Any
-    leaves: Ints
-    weight: Floats | None
+    means: Any  # (leaves, n) sparse matrix that takes the mean of an outcome in each leaf
     offset: Ints
-    size: int
 
     @classmethod
     def of(cls, states: Floats, stand_in: Floats, weight: Floats | None, seed: int, leaves: int = 200) -> TreeSmoother:
@@ -158,15 +164,11 @@ class TreeSmoother:
         sizes = np.array([tree.tree_.node_count for tree in trees.estimators_])
         offset = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         at = np.asarray(trees.apply(states), dtype=np.int64) + offset
-        return cls(trees, at, weight, offset, int(sizes.sum()))
+        return cls(trees, _leaf_means(at, weight, int(sizes.sum())), offset)
 
     def fit(self, y: Floats) -> Floats:
         """Mean of each leaf."""
-        weight = np.ones(len(y)) if self.weight is None else self.weight
-        flat = self.leaves.reshape(-1)
-        mass = np.bincount(flat, weights=np.repeat(weight, TREES), minlength=self.size)
-        total = np.bincount(flat, weights=np.repeat(weight * y, TREES), minlength=self.size)
-        return np.asarray(total / np.where(mass > 0, mass, 1.0))
+        return np.asarray(self.means @ y)
 
     def features(self, states: Floats) -> Ints:
         """Leaves of each state."""
@@ -175,6 +177,21 @@ class TreeSmoother:
     def predict(self, features: Ints, coefficients: Floats) -> Floats:
         """Mean over the trees."""
         return np.asarray(coefficients[features].mean(axis=1))
+
+    def matrix(self, states: Floats) -> Any:
+        """Means over the leaves of each state."""
+        return averages(self.features(states), self.means.shape[0])
+
+
+def _leaf_means(leaves: Ints, weight: Floats | None, size: int) -> Any:
+    """(size, n) sparse matrix that takes the weighted mean over the rows in each leaf."""
+    from scipy import sparse
+
+    n, k = leaves.shape
+    flat, each = leaves.reshape(-1), np.repeat(np.ones(n) if weight is None else weight, k)
+    mass = np.bincount(flat, weights=each, minlength=size)
+    share = each / np.where(mass > 0, mass, 1.0)[flat]
+    return sparse.csr_array((share, (flat, np.repeat(np.arange(n), k))), shape=(size, n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +220,10 @@ class NeighborSmoother:
     def predict(self, features: Ints, coefficients: Floats) -> Floats:
         """Their mean."""
         return np.asarray(coefficients[features].mean(axis=1))
+
+    def matrix(self, states: Floats) -> Any:
+        """Means over the nearest training rows."""
+        return averages(self.features(states), int(self.tree.n))
 
 
 PENALTY = 0.1  # of each coefficient but the first, in rows of the mean of y

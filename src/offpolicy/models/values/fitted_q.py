@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy._arrays import picked
 from offpolicy.errors import ModelError, check_choice
 from offpolicy.models.fitting.encode import Encoded
 from offpolicy.models.fitting.learners import is_learner, weight_argument, with_action
@@ -81,8 +82,8 @@ class FittedQ:
         timed = self.time == "feature"
         if self.time == "pooled" and data.policy.is_timed:
             raise ModelError(
-                "time='pooled' asks every step's policy at every state, which a time-dependent policy "
-                "answers differently. Use time='step' or time='feature'."
+                "time='pooled' treats all steps alike, which does not work for a time-dependent policy. "
+                "Use time='step' or time='feature'."
             )
         fits = _Fits(data, data.table(encoded=encoded), timed, {}, encoded)
         v = np.zeros(len(data.log.action))
@@ -133,7 +134,7 @@ class _Fits:
     def add(self, t: int, model: Any, use: Ints, y: Floats, seed: int, previous: Any) -> FittedReward | None:
         """Fit step t and keep it."""
         data, log = self.data, self.data.log
-        weight = None if data.weight is None else data.weight[use]
+        weight = picked(data.weight, use)
         if weight is not None:
             use, weight = use[weight > 0], weight[weight > 0]
         if len(use) == 0:

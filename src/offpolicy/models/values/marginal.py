@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
-from offpolicy._arrays import MOST_LOG
+from offpolicy._arrays import MOST_LOG, or_ones
 from offpolicy.errors import UsageError, check_choice
 from offpolicy.models.fitting.learners import fitted, is_learner
 from offpolicy.models.fitting.predictions import take_rows
@@ -109,7 +109,7 @@ def _carried(data: ValueData, pi_e: Floats, pi_b: Floats) -> _StateTable:
     context = data.log.context
     n, k = context.n_table, len(data.log.actions)
     state = context.positions(data.rows)
-    weight = np.ones(len(data.rows)) if data.weight is None else data.weight
+    weight = or_ones(data.weight, len(data.rows))
     first = data.step == 0
     begin = _totals(state[first], weight[first], n) / float(weight[first].sum())
     out_of = _Departures.of(data, state, weight, k)
@@ -191,7 +191,7 @@ def _chained(data: ValueData, pi_e: Floats, pi_b: Floats) -> _StateTable:
     n = log.context.n_table
     state = log.context.positions(data.rows)
     table = np.full((data.layout_horizon, n), np.nan)
-    weight = np.ones(len(data.rows)) if data.weight is None else data.weight
+    weight = or_ones(data.weight, len(data.rows))
     most = largest_products(data, pi_e, pi_b)
     chain = np.zeros(len(log.action))
     alive = _Alive.of(data, weight)
@@ -244,7 +244,7 @@ def _regressed(data: ValueData, pi_e: Floats, pi_b: Floats, learner: Any, seed: 
     log, ratio = data.log, pi_e / pi_b
     design = None if learner is not None else Quadratic.of(data)
     features = data.table(encoded=False) if design is None else design.matrix
-    weight = np.ones(len(data.rows)) if data.weight is None else data.weight
+    weight = or_ones(data.weight, len(data.rows))
     alive = _Alive.of(data, weight)
     fit = _Chain(log, features, {0: _Level(1.0, 1.0)}, alive.share)
     chain = np.zeros(len(log.action))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy._arrays import picked
 from offpolicy.errors import ModelError, check_choice, check_count
 from offpolicy.models.fitting.learners import fitted
 from offpolicy.models.values.tabular import Tabular
@@ -74,7 +75,7 @@ class ModelBased:
             return Tabular().fit_values(data, seed)
         if data.policy.is_timed:
             raise ModelError(
-                "the recursion pools steps, which a time-dependent policy does not allow. Use "
+                "the recursion pools steps, which does not work for a time-dependent policy. Use "
                 "method='simulation' or FittedQ(…, time='step')."
             )
         return _Neighbors.fit(data, self.neighbors)
@@ -185,7 +186,7 @@ class LearnedDynamics:
         X = crossed(here, data.action, k)
         reward = fitted(self.reward or Ridge(1e-3), X, data.reward, data.weight, seed)
         onward = data.following >= 0
-        weight = None if data.weight is None else data.weight[onward]
+        weight = picked(data.weight, onward)
         change = residuals = None
         if onward.any():
             target = states[data.log.context.positions(data.following[onward])] - here[onward]
@@ -230,8 +231,8 @@ def state_matrix(data: ValueData) -> Floats:
     """(n_table, p) states of a log whose policies can be asked about states outside it."""
     if data.policy.target.elsewhere is None:
         raise ModelError(
-            "simulation asks the policy about states that are not in the log, which an array of "
-            "probabilities cannot answer. Give the policy as a function of the state."
+            "simulation visits states that are not in the log, for which an array has no "
+            "probabilities. Give the policy as a function of the state."
         )
     context = data.log.context
     if context.is_frame or data.log.is_discrete:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy._arrays import picked
 from offpolicy.errors import ModelError, UsageError, check_choice
 from offpolicy.models.values.values import ENDED, by_step
 
@@ -138,7 +139,7 @@ def transition_matrix(data: ValueData, cells: Cells, cell: Ints) -> Any:
     if not known.any():
         return np.zeros((cells.size, cells.n_states))
     onward = data.following >= 0
-    weight = None if data.weight is None else data.weight[known]
+    weight = picked(data.weight, known)
     count = cells.count(cell[known], weight)
     start, end = cell[onward], data.log.context.positions(data.following[onward])
     mass = np.ones(len(start)) if data.weight is None else data.weight[onward]
@@ -276,7 +277,7 @@ def _stepwise(data: ValueData, cells: Cells) -> FittedValues:
     v = np.zeros(cells.n_states)
     kept: list[tuple[Floats, Floats]] = []
     for t, at in data.backward():
-        weight = None if data.weight is None else data.weight[at]
+        weight = picked(data.weight, at)
         y = reward[at] + data.discount * np.where(onward[at], v[after[at]], 0.0)
         mass = y if weight is None else y * weight
         total = np.bincount(cell[at], weights=mass, minlength=cells.size).astype(np.float64)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from offpolicy._arguments import checks_arguments
+from offpolicy._arrays import or_ones
 from offpolicy.errors import ModelError, UsageError, check_choice, missing_dependency
 from offpolicy.models.behavior.behavior import share_of_unseen
 from offpolicy.models.values.values import next_values
@@ -214,7 +215,7 @@ class _TorchValues:
             with torch.no_grad():
                 out = self.network(self.inputs(rows[at])).double().cpu().numpy()
             if out.shape != (len(at), k):
-                raise ModelError(f"the network gave {out.shape} for {len(at)} states and {k} actions.")
+                raise ModelError(f"the network returned {out.shape} for {len(at)} states and {k} actions.")
             table = self.center + self.scale * out
             q[at], v[at] = self.data.policy.read_off(table, rows[at])
         return q, v
@@ -245,7 +246,7 @@ class TorchBehavior:
             network = copy.deepcopy(self.module).to(place).float()
             fit = _TorchPolicy(network, place, data.n_actions, share_of_unseen(data))
             inputs, action = fit.inputs(data.X), torch.as_tensor(data.action, device=place)
-            mass = np.ones(len(data.action)) if data.weight is None else data.weight
+            mass = or_ones(data.weight, len(data.action))
             weight = torch.as_tensor(mass / mass.mean(), dtype=torch.float32, device=place)
 
             def loss(at: Array) -> Any:

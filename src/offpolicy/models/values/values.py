@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from offpolicy._arrays import picked
 from offpolicy.errors import ModelError
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class ValueData:
 
     def part(self, members: Bools) -> ValueData:
         """The data of some training steps: whole episodes."""
-        weight = None if self.weight is None else self.weight[members]
+        weight = picked(self.weight, members)
         return replace(self, rows=self.rows[members], weight=weight, ratios=lambda: self.ratios()[members])
 
     @cached_property
@@ -253,9 +254,9 @@ def check_finite(values: Array, model: Any) -> None:
 def returns(data: ValueData) -> Floats:
     """(m,) logged discounted rewards from each training step on, which tell states apart."""
     total = np.zeros(len(data.log.action))
-    out = np.zeros(len(data.rows))
+    out, reward = np.zeros(len(data.rows)), data.reward
     for _, at in data.backward():
         later = data.following[at]
-        out[at] = data.reward[at] + data.discount * np.where(later >= 0, total[np.maximum(later, 0)], 0.0)
+        out[at] = reward[at] + data.discount * np.where(later >= 0, total[np.maximum(later, 0)], 0.0)
         total[data.rows[at]] = out[at]
     return out

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy.logs.frame import Context
 from offpolicy_studies.ads.config import generator
 from offpolicy_studies.ads.reward import TunedBoosting
 
@@ -89,7 +88,7 @@ def counted_log(world: World, cell: AdCell, folds: int) -> op.BanditLog:
         count=np.concatenate(count),
         fold=np.concatenate(fold),
     )
-    return replace(log, context=Context(world.contexts[cell.present], where[at]))
+    return replace(log, context=op.models.Context(world.contexts[cell.present], where[at]))
 
 
 def scanned_log(world: World, path: Path, folds: int) -> op.BanditLog:

@@ -22,7 +22,7 @@ from offpolicy.errors import ModelError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from offpolicy.models.rewards.reward import RewardData
+    from offpolicy.models import RewardData
     from offpolicy_studies.arrays import Floats
 
 
@@ -75,7 +75,7 @@ class TunedBoosting:
 
     Examples
     --------
-    >>> from offpolicy.models.rewards.reward import RewardData
+    >>> from offpolicy.models import RewardData
     >>> x = np.array([[0], [0], [1], [1]])
     >>> y, n = np.array([0.0, 1, 0, 1]), np.array([900.0, 100, 700, 300])
     >>> data = RewardData(x, np.zeros(4, dtype=np.int64), y, n, ("a",), "ad")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy._output import written_whole
+from offpolicy.testing import written_whole
 from offpolicy_studies.ads.bandits import BetaPosterior, LogisticPosterior, choice_counts, logistic_prior
 from offpolicy_studies.ads.config import generator
 

@@ -119,7 +119,11 @@ def markdown(summary: dict[str, Any]) -> str:
         )
     lines.append("")
     for behavior, kinds in summary["dml_intervals"].items():
-        parts = [f"{k} {v['coverage']:.1%} (mean width {v['width']:.2f} V)" for k, v in kinds.items()]
+        wide = {
+            k: f"mean width {v['width']:.2f} V" if np.isfinite(v["width"]) else "some unbounded"
+            for k, v in kinds.items()
+        }
+        parts = [f"{k} {v['coverage']:.1%} ({wide[k]})" for k, v in kinds.items()]
         lines.append(f"DML's 95% intervals with {behavior} π_b cover the truth: {'; '.join(parts)}.")
     return "\n".join(lines) + "\n"
 

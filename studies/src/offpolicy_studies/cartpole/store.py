@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from offpolicy._output import written_whole
+from offpolicy.testing import written_whole
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ Everything is kept in ``Args.out`` and picked up again after a kill, data set by
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ STAGES = ("all", "arrays", "estimates")
 class Args:
     """What to reproduce."""
 
+    #: Two data sets of twenty episodes at two ε, to see that it runs; the numbers mean little.
+    quick: bool = False
     #: Exploration rates of the behavior policy, one column of the table each.
     epsilons: tuple[float, ...] = EPSILONS
     #: Data sets per ε.
@@ -75,6 +77,8 @@ def reproduce(options: Args) -> Results:
         Empty when only the arrays were asked for.
     """
     _check(options)
+    if options.quick:
+        options = replace(options, epsilons=options.epsilons[:2], replications=2, trajectories=20)
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     device = options.device or best_device()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import offpolicy as op
-from offpolicy.models.rewards.auto import LinearReward
+from offpolicy.models import LinearReward
 from offpolicy_studies.coverage.draw import Draw
 from offpolicy_studies.sampling import sample
 

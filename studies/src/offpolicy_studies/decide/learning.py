@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy.decide.features import coded, learn_features
-from offpolicy.decide.tree import Search, choose
 from offpolicy_studies.decide import sets as bandits
 from offpolicy_studies.decide import worlds
 from offpolicy_studies.folder import write_results
@@ -113,12 +111,21 @@ def small_case(depth: int, rng: np.random.Generator) -> list[float]:
     n, k = 120, 3
     X = rng.integers(5, size=(n, 3)).astype(float)
     effects = rng.normal(size=(5, 5, k))
-    scores = effects[X[:, 0].astype(int), X[:, 1].astype(int)] + rng.normal(size=(n, k))
-    features = learn_features(X, None)
-    codes = coded(X, features)
-    root = Search(features, codes, scores, smallest=5).grow(depth)
-    earned = scores[np.arange(n), choose(root, features, codes, n)].mean()
-    return [float(earned), exhaustive(codes, [f.bins for f in features], scores, 5, depth) / n]
+    rewards = effects[X[:, 0].astype(int), X[:, 1].astype(int)] + rng.normal(size=(n, k))
+    action = rng.integers(k, size=n)
+    log = op.BanditLog.from_arrays(X, action, rewards[np.arange(n), action], np.full(n, 1 / k), actions=range(k))
+    seen: dict[int, Floats] = {}
+
+    def keep(_: Any, scores: Floats, labels: Any) -> Any:
+        seen[len(scores)] = scores
+        return op.policies.Fixed(labels[0])
+
+    # What a learner of one's own is given are the scores that the tree is searched by.
+    asked = {"reward_model": _model("means"), "folds": 2}
+    op.learn_policy(log, keep, **asked)
+    tree = op.learn_policy(log, max_depth=depth, min_rows=5, **asked).policy
+    earned = seen[n][np.arange(n), tree.bind(tuple(range(k))).choices(X)].mean()
+    return [float(earned), exhaustive([*X.T.astype(int)], [5, 5, 5], seen[n], 5, depth) / n]
 
 
 def exhaustive(codes: list[Ints], bins: list[int], scores: Floats, smallest: int, depth: int) -> float:

@@ -24,9 +24,9 @@ from offpolicy_studies.monte_carlo import mean, root_mean_square, share, simulat
 if TYPE_CHECKING:
     from offpolicy_studies.arrays import Array
 
-FRESH = 20_000
+FRESH = 4096  # contexts on which policies are valued, evenly spread (Sobol), so that few are enough
 BINS = 3
-RUNS = 4  # fresh online runs beside each replayed log
+RUNS = 2  # fresh online runs beside each replayed log
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class Args:
     """Logs of each simulated world."""
     routed: int = 500
     """Logs of the router."""
+    part: str = ""
+    """progressive, rejection or router: only this part; default: all."""
     quick: bool = False
     """A tenth of the logs."""
     seed: int = 0
@@ -67,9 +69,19 @@ class World:
     blocks: int = 10
     folder: Path | None = None
 
+    @property
+    def model(self) -> str:
+        """The reward model: lines, but where rewards are none; there the default."""
+        return "auto" if self.kind == "bent" else "linear"
+
     def contexts(self, n: int, rng: np.random.Generator) -> Array:
         """(n, 3) numbers."""
         return rng.normal(size=(n, 3))
+
+    def spread(self) -> Array:
+        """Contexts that stand for all: means over them are exact to about 1e-4."""
+        points = stats.qmc.Sobol(3, seed=0).random(FRESH)
+        return np.asarray(stats.norm.ppf(points.clip(1e-9, 1 - 1e-9)))
 
     def means(self, x: Array, moment: Any = 0.0) -> Array:
         """(n, K) expected rewards at a moment between 0 and 1."""
@@ -152,9 +164,9 @@ def progressive(world: World, rng: np.random.Generator) -> dict[str, Any]:
     w = world.draw(rng)
     ev = op.replay(
         log_of(world, w), learners(), estimators=["auto", "IPW"], minimize=world.cost,
-        randomized=not world.known, seed=int(rng.integers(2**31)),
+        reward_model=world.model, randomized=not world.known, seed=int(rng.integers(2**31)),
     )  # fmt: skip
-    fresh = world.contexts(FRESH, rng)
+    fresh = world.spread()
     sign = -1.0 if world.cost else 1.0
     truth: dict[str, float] = {}
     for name, learner in learners().items():
@@ -178,39 +190,61 @@ def progressive(world: World, rng: np.random.Generator) -> dict[str, Any]:
         weight = p[np.arange(len(rows)), w["a"][rows]] / w["p"][rows]
         best = float(((p * q).sum(axis=1) + weight * (w["r"][rows] - taken)).mean())
         out[f"{name} oracle"] = [best - known, 1.0, 0.0, 0.0]
-        for estimator in ("auto", "IPW"):
-            e = ev[name, estimator]
-            i = e.interval()
-            refused = ev.verdict(name, estimator).level == "insufficient evidence"
-            out[f"{name} {estimator}"] = [
-                e.value - known, float(i.covers(known)), float(refused), i.width,
-            ]  # fmt: skip
+        out[f"{name} IPW"] = [ev[name, "IPW"].value - known, 1.0, 0.0, 0.0]
+        i = ev[name, "auto"].interval()
+        refused = ev.verdict(name, "auto").level == "insufficient evidence"
+        out[f"{name} auto"] = [ev[name, "auto"].value - known, float(i.covers(known)), float(refused), i.width]
     a, b = truth
     between, gap = (ev[a, "auto"] - ev[b, "auto"]), truth[a] - truth[b]
     i = between.interval()
-    out["difference"] = [between.value - gap, float(i.covers(gap)), 0.0, i.width]
+    either = max(out[f"{name} auto"][2] for name in truth)
+    out["difference"] = [between.value - gap, float(i.covers(gap)), either, i.width]
     return out
 
 
+class Valued(op.learners.LinUCB):
+    """LinUCB that knows the value of each of its policies, in a world where that is known."""
+
+    def start(self, contexts: Array, means: Array) -> Valued:
+        """Contexts to value policies on, and what actions earn there."""
+        self.contexts, self.means = contexts, means
+        self.values = [float(means.mean())]  # it begins with all actions alike
+        return self
+
+    def __deepcopy__(self, _: Any) -> Valued:
+        return self
+
+    def update(self, context: Any, action: Any, reward: Any, propensity: Any = None) -> None:
+        """Learn, and value the policy that this leads to."""
+        super().update(context, action, reward, propensity)
+        self.values.append(float((self.probabilities(self.contexts) * self.means).sum(axis=1).mean()))
+
+
 def rejection(world: World, rng: np.random.Generator) -> dict[str, Any]:
-    """Mean rewards of accepted rows by a third of the steps, and of a fresh online run; the doubly robust value."""
+    """Mean rewards of accepted rows by a third of the steps, and of fresh online runs; the value against the truth."""
     w = world.draw(rng)
     n = world.rows
+    fresh = world.spread()
+    learner = Valued().start(fresh, world.means(fresh))
     ev = op.replay(
-        log_of(world, w), {"LinUCB": op.learners.LinUCB()}, method="rejection", time=np.arange(n),
-        estimators=["auto"], seed=int(rng.integers(2**31)),
+        log_of(world, w), {"LinUCB": learner}, method="rejection", time=np.arange(n),
+        estimators=["auto"], reward_model=world.model, seed=int(rng.integers(2**31)),
     )  # fmt: skip
     made = ev.replayed
-    taken = w["r"][made.rows[made.accepted["LinUCB"]]]
+    accepted = made.accepted["LinUCB"]
+    taken = w["r"][made.rows[accepted]]
     steps = len(taken)
+    # Every row was scored by the policy of the rows accepted before it.
+    moment = np.concatenate([[0], np.cumsum(accepted)[:-1]])
+    truth = float(np.array(learner.values)[moment].mean())
     runs = np.stack([_online(world, steps, rng) for _ in range(RUNS)])
-    earned = runs[0]
-    by_step = [[float(part.mean()) for part in np.array_split(r, BINS)] for r in (taken, earned)]
-    expected = made.accept * len(made.rows)
+    by_step = [[float(part.mean()) for part in np.array_split(r, BINS)] for r in (taken, runs[0])]
     i = ev["LinUCB", "auto"].interval()
+    refused = ev.verdict("LinUCB", "auto").level == "insufficient evidence"
     return {
-        "replayed": by_step[0], "online": by_step[1], "steps": steps, "expected": expected,
-        "value": ev["LinUCB", "auto"].value, "earned": float(runs.sum() / RUNS), "width": i.width,
+        "replayed": by_step[0], "online": by_step[1], "steps": steps, "expected": made.accept * len(made.rows),
+        "value": ev["LinUCB", "auto"].value, "truth": truth, "earned": float(runs.sum() / RUNS),
+        "held": float(i.covers(truth)), "refused": float(refused),
     }  # fmt: skip
 
 
@@ -239,7 +273,10 @@ def routed(world: World, rng: np.random.Generator) -> dict[str, Any]:
     r, block = answers[some, a], np.arange(4000) // 200
     log = op.BanditLog.from_arrays(x[some], a, r, np.full(4000, 0.5), batch=block)
     name = "ε-greedy"
-    ev = op.replay(log, {name: op.learners.EpsilonGreedy()}, estimators=["auto", "IPW"], seed=int(rng.integers(2**31)))
+    ev = op.replay(
+        log, {name: op.learners.EpsilonGreedy()}, reward_model="linear", estimators=["auto", "IPW"],
+        seed=int(rng.integers(2**31)),
+    )  # fmt: skip
     own, values = op.learners.EpsilonGreedy().bind((0, 1)), []
     for t in range(20):
         now = block == t
@@ -248,10 +285,10 @@ def routed(world: World, rng: np.random.Generator) -> dict[str, Any]:
         own.update(x[some][now], a[now], r[now], None)
     truth = float(np.mean(values))
     found = {}
-    for e in ("auto", "IPW"):
-        i = ev[name, e].interval()
-        refused = ev.verdict(name, e).level == "insufficient evidence"
-        found[e] = [ev[name, e].value - truth, float(i.covers(truth)), float(refused), i.width]
+    i = ev[name, "auto"].interval()
+    refused = ev.verdict(name, "auto").level == "insufficient evidence"
+    found["auto"] = [ev[name, "auto"].value - truth, float(i.covers(truth)), float(refused), i.width]
+    found["IPW"] = [ev[name, "IPW"].value - truth, 1.0, 0.0, 0.0]
     return found
 
 
@@ -278,19 +315,27 @@ def reproduce(options: Args) -> dict[str, Any]:
             title=title,
         )
 
-    made = run(PROGRESSIVE, options.replications, "progressive")
-    replayed = run(REJECTION, options.replications, "rejection")
+    wanted = (options.part,) if options.part else tuple(TASKS)
+    if not set(wanted) <= set(TASKS):
+        raise op.errors.UsageError(f"--part {options.part}: choose among {', '.join(TASKS)}.")
     answer: dict[str, Any] = {
-        "options": {k: getattr(options, k) for k in ("replications", "routed", "quick", "seed")},
-        "progressive": {
-            name: {key: _summary([r[key] for r in rows]) for key in rows[0]} for name, rows in made.items()
-        },
-        "rejection": {name: _against(rows) for name, rows in replayed.items()},
+        "options": {k: getattr(options, k) for k in ("replications", "routed", "part", "quick", "seed")}
     }
-    try:
-        folder = router_folder(options.data)
-    except op.errors.OffPolicyError:
-        folder = None
+    if "progressive" in wanted:
+        made = run(PROGRESSIVE, options.replications, "progressive")
+        answer["progressive"] = {
+            name: {key: _summary([r[key] for r in rows]) for key in rows[0]} for name, rows in made.items()
+        }
+    if "rejection" in wanted:
+        replayed = run(REJECTION, options.replications, "rejection")
+        answer["rejection"] = {name: _against(rows) for name, rows in replayed.items()}
+    folder = None
+    if "router" in wanted:
+        try:
+            folder = router_folder(options.data)
+        except op.errors.OffPolicyError:
+            if options.part:
+                raise
     if folder is not None:
         found = run((World("router", "router", folder=folder),), options.routed, "router")["router"]
         answer["router"] = {key: _summary([r[key] for r in found]) for key in found[0]}
@@ -310,50 +355,76 @@ def _against(rows: list[Any]) -> dict[str, Any]:
     """Accepted rewards against online ones: p-values by thirds of the steps, and the bias of the value."""
     a, b = (np.array([r[key] for r in rows]) for key in ("replayed", "online"))
     p = [float(stats.ks_2samp(a[:, j], b[:, j]).pvalue) for j in range(BINS)]
-    value, earned, steps = (np.array([r[key] for r in rows]) for key in ("value", "earned", "steps"))
+    value, truth, earned, steps = (np.array([r[key] for r in rows]) for key in ("value", "truth", "earned", "steps"))
     # A row of the log stands for the same share of a step whatever the policy: the value is that of the expected sum
     # of rewards over the expected number of steps, a ratio, whose error the delta method gives.
     online = earned.sum() / steps.sum()
     gap = value - online - (earned - online * steps) / steps.mean()
+    answered = [r["held"] for r in rows if not r["refused"]]
     return {
-        "p": p, "bias": mean(gap), "steps": mean(steps),
-        "expected": float(np.mean([r["expected"] for r in rows])), "logs": len(rows),
+        "p": p, "bias": mean(value - truth), "online": mean(gap), "steps": mean(steps),
+        "expected": float(np.mean([r["expected"] for r in rows])), "coverage": share(np.array(answered)),
+        "refused": share(np.array([r["refused"] for r in rows])), "logs": len(rows),
     }  # fmt: skip
 
 
 def show(result: dict[str, Any]) -> str:
     """Tables in Markdown."""
+    parts = {"progressive": _progressive, "rejection": _rejection, "router": _router}
+    return "\n\n".join("\n".join(make(result[part])) for part, make in parts.items() if part in result)
+
+
+def _progressive(found: dict[str, Any]) -> list[str]:
     lines = [
-        "| world | RMSE auto ÷ IPW, LinUCB | true q ÷ IPW | coverage LinUCB | ε-greedy | difference | refused | logs |",
+        "| world | RMSE ÷ IPW's | with the true q | coverage LinUCB | ε-greedy | difference | refused | logs |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, rows in result["progressive"].items():
-        u, e, d = rows["LinUCB auto"], rows["ε-greedy auto"], rows["difference"]
-        least = rows["LinUCB oracle"]["rmse"][0]
+    every: dict[str, list[Any]] = {"value": [], "difference": [], "ratio": [], "least": []}
+    for name, rows in found.items():
+        u, e, d, i = (rows[key] for key in ("LinUCB auto", "ε-greedy auto", "difference", "LinUCB IPW"))
+        ratio, least = u["rmse"][0] / i["rmse"][0], rows["LinUCB oracle"]["rmse"][0] / i["rmse"][0]
+        every["value"] += [u, e]
+        every["difference"].append(d)
+        every["ratio"].append(ratio)
+        every["least"].append(least)
         lines.append(
-            f"| {name} | {u['rmse'][0] / rows['LinUCB IPW']['rmse'][0]:.2f} | "
-            f"{least / rows['LinUCB IPW']['rmse'][0]:.2f} | {_percent(u['coverage'])} | "
-            f"{_percent(e['coverage'])} | {_percent(d['coverage'])} | {u['refused'][0]:.0%} | {u['logs']} |"
+            f"| {name} | {ratio:.2f} | {least:.2f} | {_percent(u['coverage'])} | {_percent(e['coverage'])} | "
+            f"{_percent(d['coverage'])} | {u['refused'][0]:.0%} | {u['logs']} |"
         )
-    tests = sorted(p for r in result["rejection"].values() for p in r["p"])
-    lines += [
-        "",
-        "| world | steps | expected | bias of the value ± s.e. | smallest p of three |",
-        "|---|---|---|---|---|",
+    pooled = {key: _pooled(every[key]) for key in ("value", "difference")}
+    means = {key: float(np.exp(np.mean(np.log(every[key])))) for key in ("ratio", "least")}
+    held = f"values {_percent(pooled['value'])}, differences {_percent(pooled['difference'])}"
+    errors = f"geometric mean of the errors {means['ratio']:.2f} of IPW's, with the true q {means['least']:.2f}"
+    return [*lines, "", f"All worlds together: {held}; {errors}."]
+
+
+def _rejection(found: dict[str, Any]) -> list[str]:
+    lines = [
+        "| world | steps | expected | value − truth ± s.e. | value − online ± s.e. | coverage | least p of 3 | logs |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for name, r in result["rejection"].items():
+    for name, r in found.items():
+        gaps = " | ".join(f"{r[key][0]:+.4f} ± {r[key][1]:.4f}" for key in ("bias", "online"))
         lines.append(
-            f"| {name} | {r['steps'][0]:.0f} | {r['expected']:.0f} | {r['bias'][0]:+.4f} ± {r['bias'][1]:.4f} | "
-            f"{min(r['p']):.3f} |"
+            f"| {name} | {r['steps'][0]:.0f} | {r['expected']:.0f} | {gaps} | {_percent(r['coverage'])} | "
+            f"{min(r['p']):.3f} | {r['logs']} |"
         )
-    least = min(1.0, tests[0] * len(tests))
-    lines += ["", f"Holm: the smallest of {len(tests)} p-values times their number is {least:.2f}."]
-    if "router" in result:
-        r = result["router"]
-        errors = f"RMSE {r['auto']['rmse'][0]:.4f} (IPW {r['IPW']['rmse'][0]:.4f})"
-        bias, held = r["auto"]["bias"][0], _percent(r["auto"]["coverage"])
-        lines += ["", f"Router, {r['auto']['logs']} logs: {errors}, bias {bias:+.4f}, coverage {held}."]
-    return "\n".join(lines)
+    tests = [p for r in found.values() for p in r["p"]]
+    least = min(1.0, min(tests) * len(tests))
+    return [*lines, "", f"Holm: the smallest of {len(tests)} p-values times their number is {least:.2f}."]
+
+
+def _router(found: dict[str, Any]) -> list[str]:
+    errors = f"RMSE {found['auto']['rmse'][0]:.4f} (IPW {found['IPW']['rmse'][0]:.4f})"
+    bias, held = found["auto"]["bias"][0], _percent(found["auto"]["coverage"])
+    return [f"Router, {found['auto']['logs']} logs: {errors}, bias {bias:+.4f}, coverage {held}."]
+
+
+def _pooled(rows: list[Any]) -> tuple[float, float]:
+    """Share over all worlds, each weighing by the logs that were answered."""
+    n = np.array([r["logs"] * (1 - r["refused"][0]) for r in rows])
+    held = float(np.average([r["coverage"][0] for r in rows], weights=n))
+    return held, float(np.sqrt(held * (1 - held) / n.sum()))
 
 
 def _percent(measured: Any) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy.policies.target import LOGGING_POLICY
 from offpolicy_studies.decide import sets as bandits
 from offpolicy_studies.decide.published import BOUNDS
 
 if TYPE_CHECKING:
     from offpolicy_studies.arrays import Floats
 
+LOGGING_POLICY = "(logging policy)"  # what comparisons and choices call it
 LOGGING, TARGETS, NOISES = (0.3, 0.25, 0.2), (0.1, 0.2, 0.3, 0.4, 0.5), (0.0, 0.1, 0.2)
 DELTA, FAULTY, NOISE = 0.05, (0, 1), 0.2
 METHODS: tuple[str, ...] = ("auto", "exploration", "bernstein", "interval")

@@ -7,7 +7,7 @@ estimated logging policy. Everything by the defaults, beside importance sampling
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003  (the command line reads the types of Args)
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,6 @@ import numpy as np
 
 import offpolicy as op
 from offpolicy.errors import UsageError
-from offpolicy.inference.estimate import Estimate
-from offpolicy.scores.catalog import named
-from offpolicy.scores.formulas import marginalized
 from offpolicy_studies.episodes.baselines import fitted_q, importance_sampling
 from offpolicy_studies.episodes.worlds import EVERY, WORLDS, problem
 from offpolicy_studies.folder import write_results
@@ -90,11 +87,10 @@ def replicate(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
 
 def _with_true_ratios(ev: op.Evaluation, ratios: Floats) -> list[Any]:
     """The score of DRL with ratios that only the world knows, and its normal interval: is the question answerable?"""
-    d = ev.problem.decisions(ev.targets["policy"], named("DRL"))
-    return _normal(Estimate.from_scores(marginalized(replace(d, marginal=ratios))))
+    return _normal(ev.ask(ratio=ratios, estimators=["DRL"])["DRL"])
 
 
-def _normal(e: Estimate) -> list[Any]:
+def _normal(e: op.Estimate) -> list[Any]:
     """An estimate with its normal interval, taken at its word."""
     ends = e.interval(0.95, method="normal")
     return [e.value, e.std_error, ends.low, ends.high, "trust"]

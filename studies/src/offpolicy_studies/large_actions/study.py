@@ -14,8 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 import offpolicy as op
-from offpolicy.models.rewards.auto import LinearReward
-from offpolicy.models.rewards.reward import ConstantReward
+from offpolicy.models import ConstantReward, LinearReward
 from offpolicy_studies.folder import write_results
 from offpolicy_studies.large_actions import published
 from offpolicy_studies.large_actions.worlds import Policy, World

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import offpolicy as op
-from offpolicy.models.rewards.auto import LinearReward
+from offpolicy.models import LinearReward
 from offpolicy_studies.sampling import sample
 
 if TYPE_CHECKING:

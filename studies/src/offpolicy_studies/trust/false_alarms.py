@@ -44,11 +44,11 @@ class Args:
 def replicate(world: str, rng: np.random.Generator) -> dict[str, Any]:
     """One log: the verdict, and the checks that raised a caution, an alarm or a note."""
     ev = WORLDS[world].draw(rng).evaluate(int(rng.integers(2**31)))
-    verdict = ev.verdict()
+    verdict, statistics = ev.verdict(), [s for f in ev.diagnostics for s in f.statistics]
     return {
         "verdict": verdict.level,
-        "raised": {f.name: f.level for f in ev.diagnostics if f.level != "ok"},
-        "checks": sorted({f.name for f in ev.diagnostics if np.isfinite(f.value)}),
+        "raised": {f.name: f.level for f in statistics if f.level != "ok"},
+        "checks": sorted({f.name for f in statistics if np.isfinite(f.value)}),
         "grounds": list(verdict.grounds),
     }
 

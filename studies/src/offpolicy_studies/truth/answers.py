@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING, Any
 from scipy import special
 
 from offpolicy.errors import OffPolicyError
-from offpolicy.show.segments import by_segment, groupings
-from offpolicy.trust.confounding import Sensitivity
-from offpolicy.trust.gate import check
-from offpolicy.trust.view import View
 from offpolicy_studies.monte_carlo import Z
 
 if TYPE_CHECKING:
@@ -127,13 +123,12 @@ def _others(ev: op.Evaluation, name: str, truth: float, level: float) -> dict[st
 def _segments(ev: op.Evaluation, name: str, q: Question, level: float) -> Held:
     if not q.segments:
         return None
-    rows = by_segment(ev, name, groupings(ev, [0]), level)
     flags: list[Held] = []
-    for row in rows:
+    for row in ev.segments([0], policy=name, backend="pandas", level=level).to_dict("records"):
         low, high = float(row["low"]), float(row["high"])
-        if not row.get("sufficient", True) or math.isnan(low) or math.isnan(high):
+        if math.isnan(low) or math.isnan(high):
             continue
-        truth = q.segments[str(row["group"])]
+        truth = q.segments[str(row["segment"])]
         flags.append(_at_most(low, truth) and _at_most(truth, high))
     return _all(flags)
 
@@ -142,7 +137,7 @@ def _gates(ev: op.Evaluation, name: str, truth: float, level: float) -> Held:
     """No gate that is false passes: neither "above the truth" nor "below the truth"."""
     if not ev[name, SPEAKER].is_defined:
         return None
-    codes = [check(ev, f"'{name}' value {sign} {truth!r}", level).exit_code for sign in "><"]
+    codes = [ev.gate(f"'{name}' value {sign} {truth!r}", level=level).exit_code for sign in "><"]
     return 0 not in codes
 
 
@@ -150,10 +145,10 @@ def _hidden(ev: op.Evaluation, name: str, q: Question, level: float) -> Held:
     """Whether the bounds at the true Γ hold the value that hidden causes have made, or the worst they could have."""
     if q.gamma == 1:
         return None
-    view = View.of(ev.problem, ev.targets[name])
-    if not view.weight.any():
+    ends = ev.bounds(q.gamma, name, level=level)
+    if ends is None:
         return None
-    low, high = Sensitivity.of(view).ends(q.gamma, level)
+    low, high = ends
     return _at_most(low, q.worst) and _at_most(q.worst, high)
 
 

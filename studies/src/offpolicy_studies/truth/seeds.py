@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import offpolicy as op
-from offpolicy.trust import gate
 from offpolicy_studies.folder import write_results
 from offpolicy_studies.monte_carlo import mean, share, simulate
 
@@ -105,7 +104,7 @@ def replicate(world: World, rng: np.random.Generator) -> dict[str, Any]:
         bare.append(bool(gap.interval().low > 0))
         # A gate that does not pass as it is is not asked again.
         draws = 1 if world.large else None
-        passed.append(bare[-1] and gate.check(ev, GATE, draws=draws).exit_code == 0)
+        passed.append(bare[-1] and ev.gate(GATE, draws=draws).exit_code == 0)
     return {"single": passed[0], "best": any(passed), "bare": any(bare), "moves": float(np.std(values, ddof=1)) / error}
 
 

@@ -263,3 +263,31 @@ def test_names_with_quotes_and_escapes_reach_the_run_file_whole(
     text = Path("run.toml").read_text(encoding="utf-8")
     assert "\x1b" not in text
     assert odd in tomllib.loads(text)["context"]
+
+
+def test_ids_are_no_context_and_repeated_ones_are_clusters() -> None:
+    households = np.arange(400) % 90
+    assert roles(ads().assign(hh_id=households % 12))[0]["cluster"] == "hh_id"
+    assert roles(ads().assign(tenant_id=households))[0]["cluster"] == "tenant_id"
+    both = roles(ads().assign(hh_id=households, cluster=households % 30))[0]
+    assert both["cluster"] == "cluster"
+    assert both["context"] == ["age", "device"]
+    assert roles(ads().assign(shop_id=households % 7))[0]["context"] == ["age", "device"]
+
+
+def test_score_columns_are_a_policy() -> None:
+    scores = {f"score_{ad}": np.linspace(-2, 5, 400) for ad in ("travel", "music", "sport")}
+    found, policies = roles(ads().assign(**scores))
+    assert found["context"] == ["age", "device"]
+    assert policies["score"] == "greedy:score_music,score_sport,score_travel"
+
+
+def test_a_column_that_tells_which_rows_have_a_reward_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = ads().assign(minutes_watched=lambda d: d["click"] * d["age"] / 10).rename(columns={"click": "played"})
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    assert main(["init", str(tmp_path / "log.csv"), "--output", str(tmp_path / "run.toml")]) == 0
+    run = tomllib.loads((tmp_path / "run.toml").read_text())
+    assert (run["reward"], run["context"]) == ("minutes_watched", ["age", "device"])
+    assert "tells which rows have a nonzero minutes_watched" in capsys.readouterr().out

@@ -217,3 +217,22 @@ def test_an_error_says_what_a_function_was_given():
 def test_an_unknown_action_is_named():
     with pytest.raises(PolicyError, match=r"policy 'new' chooses 'banner' \(in .*row 0.*Actions: 'a', 'b', 'c'"):
         chosen(np.array(["banner"] * N))
+
+
+def test_columns_that_end_in_the_labels_are_matched_by_label(tmp_path):
+    assert LOG.actions == ("a", "b", "c")
+    for policy in ("greedy:s_c,s_a,s_b", op.policies.Greedy(columns=["s_c", "s_a", "s_b"])):
+        np.testing.assert_array_equal(chosen(policy), BEST)
+    frame = FRAME.assign(p_a=0.2, p_b=0.3, p_c=0.5)
+    log = op.BanditLog.from_frame(frame, **ROLES | {"propensity": ["p_b", "p_c", "p_a"]})
+    np.testing.assert_allclose(log.propensity, frame["ad"].map({"a": 0.2, "b": 0.3, "c": 0.5}))
+    right = value(log, {"a": 0.2, "b": 0.3, "c": 0.5})
+    swapped = op.policies.ProbabilityColumns(["p_c", "p_b", "p_a"])
+    assert value(log, "p_c,p_a,p_b") == value(log, ["p_c", "p_b", "p_a"]) == pytest.approx(right)
+    assert swapped.bind(LOG.actions).probabilities(frame)[0].tolist() == [0.2, 0.3, 0.5]
+    frame.to_parquet(tmp_path / "log.parquet")
+    for way in ("rows", "cells", "stream"):
+        with op.scan(str(tmp_path / "log.parquet"), way=way, **ROLES) as scan:
+            assert value(scan, "greedy:s_c,s_a,s_b") == pytest.approx(value(LOG, BEST))
+    other = op.policies.Greedy(columns={"a": "s_b", "b": "s_a", "c": "s_c"})  # as it was said, whatever the names
+    assert (chosen(other) != BEST).any()

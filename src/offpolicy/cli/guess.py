@@ -33,8 +33,8 @@ NAMES: dict[str, tuple[str, ...]] = {
         "propensity", "pscore", "propensities", "prob", "probability", "p", "pi", "pib",
     ),
     "cluster": (
-        "user", "customer", "visitor", "client", "member", "account", "person", "patient", "student", "session",
-        "household", "device", "uid", "cookie",
+        "cluster", "user", "customer", "visitor", "client", "member", "account", "person", "patient", "student",
+        "session", "household", "hh", "device", "uid", "cookie",
     ),
     "time": ("time", "timestamp", "date", "day", "datetime", "ts", "at", "created"),
     "id": ("id", "uuid", "guid", "key", "hash", "index", "row", "event", "request"),
@@ -43,6 +43,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "step": ("step", "t", "timestep"),
     "terminated": ("terminated", "terminal", "done"),
 }  # fmt: skip
+SCORES = {"score", "scores", "q", "pred", "prediction", "logit", "logits", "utility"}
 PERCENT = {"pct", "percent", "percentage", "perc"}
 IDENTIFIER = ("id", "uuid", "guid", "uid", "key", "hash", "cookie")
 MOST_ACTIONS = 1_000
@@ -110,6 +111,7 @@ def guess(
     sums_to_one: Callable[[Sequence[str]], bool] = lambda _: True,
     given: Mapping[str, str] | None = None,
     tells: Callable[[str, str], bool] = lambda _, __: False,
+    earns: Callable[[str, str], bool] = lambda _, __: False,
 ) -> Guess:
     """Roles of the columns of a log.
 
@@ -122,6 +124,8 @@ def guess(
         Roles that are known already.
     tells : callable
         Whether rows that agree in the first column have the same action, which is the second.
+    earns : callable
+        Whether the first column tells which rows have a reward, which is the second.
     """
     made = Guess()
     by_name = {f.name: f for f in facts}
@@ -136,11 +140,13 @@ def guess(
     number = actions.distinct if actions else 0
     _policy_columns(made, facts, actions)
     _distributions(made, facts, labels, sums_to_one)
+    _scores(made, facts, labels)
     _propensity(made, facts, number)
     _percentages(made, facts, number)
     _cluster(made, facts)
     _time(made, facts)
     _telling(made, facts, tells)
+    _earning(made, facts, earns)
     _context(made, facts)
     _advise(made, by_name, number)
     return made
@@ -282,6 +288,18 @@ def _distributions(
         made.why.update(dict.fromkeys(columns, why))
 
 
+def _scores(made: Guess, facts: Sequence[ColumnFacts], labels: Sequence[str]) -> None:
+    """Sets of columns called prefix + label whose prefix says score: a policy that takes the highest."""
+    numbers = {f.name for f in _free(made, facts) if f.kind in {"number", "whole"}}
+    prefixes = {n[: -len(label)] for label in labels[:1] for n in numbers if n.endswith(label)}
+    for prefix in sorted(prefixes):
+        columns = [f"{prefix}{label}" for label in labels]
+        stem = prefix.strip("_ .-")
+        if len(labels) > 1 and numbers.issuperset(columns) and SCORES & {*stem.lower().replace("-", "_").split("_")}:
+            made.policies[_policy_name(stem, made.policies)] = f"greedy:{','.join(columns)}"
+            made.why.update(dict.fromkeys(columns, "a score per action; the policy takes the highest"))
+
+
 def _propensity(made: Guess, facts: Sequence[ColumnFacts], number: int) -> None:
     if "propensity" in made.roles:
         return
@@ -337,6 +355,16 @@ def _telling(made: Guess, facts: Sequence[ColumnFacts], tells: Callable[[str, st
             )
 
 
+def _earning(made: Guess, facts: Sequence[ColumnFacts], earns: Callable[[str, str], bool]) -> None:
+    """Columns that tell which rows have a reward are left out: they were written after it."""
+    reward = made.roles.get("reward")
+    if not isinstance(reward, str) or "episode" in made.roles:
+        return
+    for f in _free(made, facts):
+        if unfit(f) is None and earns(f.name, reward):
+            made.leave(f.name, f"tells which rows have a nonzero {reward}, so it was probably written afterwards")
+
+
 def _cluster(made: Guess, facts: Sequence[ColumnFacts]) -> None:
     if {"cluster", "episode"} & set(made.roles):
         return
@@ -346,6 +374,9 @@ def _cluster(made: Guess, facts: Sequence[ColumnFacts]) -> None:
 
     named = [f for f in facts if any(w in IDENTIFIER for w in f.words) or f.words[0:1] != ("device",)]
     found = _best(made, named, "cluster", repeats)
+    if found is None:  # an id that repeats often enough to be someone's
+        ids = [f for f in _free(made, facts) if f.words[-1:] == ("id",) and repeats(f) and f.distinct > MOST_LEVELS]
+        found = max(ids, key=lambda f: f.distinct, default=None)
     if found is not None:
         per = found.filled / found.distinct
         made.give("cluster", found.name, f"{per:.1f} rows per value, which depend on each other")
@@ -397,7 +428,8 @@ def unfit(f: ColumnFacts) -> str | None:
         return f"text with {f.distinct:,} different values in {f.filled:,} rows, too many for a model"
     if f.kind in {"whole", "text"} and f.unique:
         return "a different value in nearly every row, so probably an id"
-    if any(w in IDENTIFIER for w in f.words) and f.kind in {"whole", "text"} and f.distinct > MOST_LEVELS:
+    identifies = f.kind == "whole" or (f.kind == "text" and f.distinct > MOST_LEVELS)
+    if any(w in IDENTIFIER for w in f.words) and identifies:
         return "an id"
     return None
 

@@ -52,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
             lambda names: _sums_to_one(table.frame, names),
             _given(options, facts),
             lambda column, action: tells(table.frame[column], table.frame[action]),
+            lambda column, reward: tells(table.frame[column], table.frame[reward] != 0),
         )
         _add_metrics(made, options)
         terminal.say(f"{options.log}: {table.kind}, {rows:,} rows, {len(facts)} columns")
@@ -160,7 +161,8 @@ def role_of(column: str, made: Guess) -> str:
             column == given or (isinstance(given, list) and column in given)
         ):
             return role
-    return next((f"policy {name}" for name, spec in made.policies.items() if column in spec.split(",")), "-")
+    listed = {name: spec.removeprefix("greedy:").split(",") for name, spec in made.policies.items()}
+    return next((f"policy {name}" for name, columns in listed.items() if column in columns), "-")
 
 
 def show(made: Guess, facts: Sequence[ColumnFacts]) -> None:

@@ -133,8 +133,21 @@ def refuse_twice(columns: Sequence[str]) -> None:
             raise DataError(f"propensity= lists the column {name!r} twice. Give one column for each action.")
 
 
+def by_label(columns: Sequence[str], labels: Sequence[Label]) -> tuple[str, ...]:
+    """Columns in the order of the labels that end their names; unchanged where the names do not say.
+
+    >>> by_label(["score_b", "score_a"], ["a", "b"]), by_label(["second", "first"], ["a", "b"])
+    (('score_a', 'score_b'), ('second', 'first'))
+    """
+    texts = sorted({str(label) for label in labels}, key=len, reverse=True)
+    named = {next((t for t in texts if str(c).endswith(t)), ""): c for c in columns}
+    if len(columns) != len(labels) or named.keys() != set(texts):
+        return tuple(columns)
+    return tuple(named[str(label)] for label in labels)
+
+
 def distribution_columns(propensity: Any, labels: Sequence[Label]) -> dict[Label, str]:
-    """{action: column} of a whole logging distribution, given as a mapping or in the order of the actions."""
+    """{action: column} of a whole logging distribution, given as a mapping or as a list: see `by_label`."""
     if isinstance(propensity, Mapping):
         missing = [label for label in labels if label not in propensity]
         if missing:
@@ -147,7 +160,7 @@ def distribution_columns(propensity: Any, labels: Sequence[Label]) -> dict[Label
             f"propensity= lists {len(propensity)} columns for {len(labels)} actions. Give one column for "
             "each action, in the order of `actions`, or a mapping {action: column}."
         )
-    return dict(zip(labels, propensity, strict=True))
+    return dict(zip(labels, by_label(propensity, labels), strict=True))
 
 
 def _is_rounded(value: Any) -> bool:

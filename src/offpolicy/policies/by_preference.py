@@ -27,6 +27,7 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError, first_rows
+from offpolicy.logs.actions import by_label
 from offpolicy.policies.distribution import eligibility, one_hot, require_actions, uniform
 from offpolicy.policies.on_rows import ScoreColumns, labels_of
 from offpolicy.policies.protocol import (
@@ -60,8 +61,8 @@ class Greedy:
         model, or an object with ``predict(context, codes)``. The last two are asked one action at
         a time, so ``choices`` needs no (n, K) array. With ``action=``, a fitted model of the reward.
     columns
-        Score columns of the log in place of a preference: one name per action in the log's order, or
-        a mapping from action to name.
+        Score columns of the log in place of a preference: a mapping from action to name, or one name per
+        action. Names that end in the labels are matched by label, others by the order of the log's actions.
     action
         Name of the column under which the fitted model ``preference`` reads the action; of an array
         of features the action is the last column.
@@ -105,7 +106,7 @@ class Greedy:
             require_actions(self.columns, actions, "Greedy", every=True)
             return ScoreColumns(tuple(self.columns[action] for action in actions))
         if self.columns is not None:
-            return ScoreColumns(self.reads)
+            return ScoreColumns(by_label(self.reads, actions))
         if self.action is not None:
             pairs = _OfPairs(self.preference, self.action, tuple(actions))
             return Greedy(pairs, actions=tuple(actions))

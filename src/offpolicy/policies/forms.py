@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from offpolicy.errors import OffPolicyError, PolicyError, did_you_mean
+from offpolicy.logs.actions import by_label
 from offpolicy.logs.frame import is_frame
 from offpolicy.policies.fitted import Classifier, CrossFitted, Predictor, TorchLogits, is_torch_module, is_unfitted
 from offpolicy.policies.on_rows import LabelColumn, LogColumns, RowArray, ScoreColumns
@@ -286,10 +287,14 @@ WORDS: tuple[Word, ...] = (
     Word(
         "'greedy:score_a,score_b'",
         lambda t, _: t.startswith("greedy:"),
-        lambda t, log: ScoreColumns(_listed(t.removeprefix("greedy:"), log, "score")),
+        lambda t, log: ScoreColumns(by_label(_listed(t.removeprefix("greedy:"), log, "score"), log.actions)),
     ),
     Word("'table.csv'", lambda t, _: t.lower().endswith(TABLE_FILES), _table),
-    Word("'p_a,p_b'", lambda t, _: "," in t, lambda t, log: LogColumns(_listed(t, log, "probability"))),
+    Word(
+        "'p_a,p_b'",
+        lambda t, _: "," in t,
+        lambda t, log: LogColumns(by_label(_listed(t, log, "probability"), log.actions)),
+    ),
     Word("'package.module:function' or 'rules.py:function'", lambda t, _: ":" in t, imported, runs_code=True),
 )
 
@@ -302,7 +307,7 @@ FORMS: tuple[Form, ...] = (
         from_words,
     ),
     Adapter("a list of items: one ranking for all slates", _is_ranking, lambda p, _: Ranking(tuple(p))),
-    Adapter("names of probability columns", _are_names, lambda p, _: LogColumns(tuple(p))),
+    Adapter("names of probability columns", _are_names, lambda p, log: LogColumns(by_label(p, log.actions))),
     Adapter("a mapping from action to probability", lambda p, _: is_constant(p), lambda p, _: Constant(dict(p))),
     Adapter(
         "an unfitted scikit-learn model of the reward, refitted out of fold",

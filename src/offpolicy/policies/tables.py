@@ -10,6 +10,7 @@ import numpy as np
 
 from offpolicy._arguments import checks_arguments
 from offpolicy.errors import PolicyError, UsageError, first_rows
+from offpolicy.logs.actions import by_label
 from offpolicy.policies.distribution import SUM_TOLERANCE, action_codes, check_rows, keys, positions, require_actions
 from offpolicy.policies.protocol import bound, column, key_columns, n_rows, numeric_columns, only_column
 
@@ -27,7 +28,8 @@ class ProbabilityColumns:
     Parameters
     ----------
     columns
-        A mapping from action to column name, or the names in the order of the log's actions.
+        A mapping from action to column name, or one name per action. Names that end in the labels are matched by
+        label, others by the order of the log's actions.
 
     Examples
     --------
@@ -54,7 +56,7 @@ class ProbabilityColumns:
             require_actions(self.columns, actions, "ProbabilityColumns", every=True)
             names = [self.columns[action] for action in actions]
         else:
-            names = list(self.columns)
+            names = list(by_label(self.columns, actions))
         if len(names) != len(actions):
             raise PolicyError(
                 f"ProbabilityColumns names {len(names)} columns, but the log has {len(actions)} "

@@ -134,16 +134,17 @@ def refuse_twice(columns: Sequence[str]) -> None:
 
 
 def by_label(columns: Sequence[str], labels: Sequence[Label]) -> tuple[str, ...]:
-    """Columns in the order of the labels that end their names; unchanged where the names do not say.
+    """Columns called prefix + label, in the order of the labels; unchanged where the names do not say so.
 
-    >>> by_label(["score_b", "score_a"], ["a", "b"]), by_label(["second", "first"], ["a", "b"])
-    (('score_a', 'score_b'), ('second', 'first'))
+    >>> by_label(["score_b", "score_a"], ["a", "b"]), by_label(["prob", "alpha"], ["a", "b"])
+    (('score_a', 'score_b'), ('prob', 'alpha'))
     """
-    texts = sorted({str(label) for label in labels}, key=len, reverse=True)
-    named = {next((t for t in texts if str(c).endswith(t)), ""): c for c in columns}
-    if len(columns) != len(labels) or named.keys() != set(texts):
-        return tuple(columns)
-    return tuple(named[str(label)] for label in labels)
+    first = str(next(iter(columns), ""))
+    for text in (str(label) for label in labels):
+        named = tuple(f"{first[: len(first) - len(text)]}{label}" for label in labels)
+        if first.endswith(text) and sorted(named) == sorted(map(str, columns)):
+            return named
+    return tuple(columns)
 
 
 def distribution_columns(propensity: Any, labels: Sequence[Label]) -> dict[Label, str]:

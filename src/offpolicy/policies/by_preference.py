@@ -62,7 +62,7 @@ class Greedy:
         a time, so ``choices`` needs no (n, K) array. With ``action=``, a fitted model of the reward.
     columns
         Score columns of the log in place of a preference: a mapping from action to name, or one name per
-        action. Names that end in the labels are matched by label, others by the order of the log's actions.
+        action. Names made of one prefix and the labels are matched by label, others by the order of the log's actions.
     action
         Name of the column under which the fitted model ``preference`` reads the action; of an array
         of features the action is the last column.

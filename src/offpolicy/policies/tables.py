@@ -28,8 +28,8 @@ class ProbabilityColumns:
     Parameters
     ----------
     columns
-        A mapping from action to column name, or one name per action. Names that end in the labels are matched by
-        label, others by the order of the log's actions.
+        A mapping from action to column name, or one name per action. Names made of one prefix and the labels are
+        matched by label, others by the order of the log's actions.
 
     Examples
     --------

@@ -172,7 +172,7 @@ def _foretold(log: Log, sums: LeakSums, shares: Floats) -> Finding:
         what, much = f"explains {100 * most:.3g}% of the variance of rewards", most > EXPLAINED
     earned = float(count @ (log.reward != 0)) / float(count.sum())
     counted = (sums.zeros[:, 0] * earned >= EXPECTED) & (sums.zeros[:, 1] == 0)
-    if not much and counted.any():
+    if len(shares) == 2 and not much and counted.any():
         worst = int(np.argmax(counted))
         details["column"] = sums.names[worst]
         sentence = (

@@ -134,6 +134,7 @@ def test_the_page_is_made_from_the_summary_alone(tmp_path):
         "entries": {"a": entry, "b": entry},
         "absent": {"c": "does not install"},
         "limits": ["one"],
+        "left_out": ["Another task"],
     }
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs" / "bench.md"
@@ -141,6 +142,8 @@ def test_the_page_is_made_from_the_summary_alone(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert text.index("| a | 1.00 |") < text.index("| b | 3.00 ")
     assert "does not install" in text
+    assert "Each of 2 tasks was run on 3 to 10 logs" in text
+    assert "without a row: Another task." in text
     assert "a / b" in text
     assert {p.name for p in (tmp_path / "docs" / "pictures").iterdir()} == {"overall.svg", "t.svg", "broken.svg"}
 

@@ -144,6 +144,7 @@ def summarize(folder: Path, size: str) -> dict[str, Any]:
             for name, task in TASKS.items()
             if name in table
         },
+        "left_out": [task.title for name, task in TASKS.items() if name not in table],
         "entries": {
             name: {
                 "kinds": list(known[name].kinds) if name in known else [],

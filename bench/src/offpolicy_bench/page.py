@@ -54,6 +54,7 @@ def _page(summary: Figures, folder: str) -> list[str]:
         "",
         f"{run}, {made['date']}, {made['machine']}. {_noise(made['logs'])}",
         "",
+        *_extent(summary),
         "## All tasks",
         "",
         f"![Errors of all entries on all tasks, relative to the best]({folder}/overall.svg)",
@@ -78,6 +79,16 @@ def _page(summary: Figures, folder: str) -> list[str]:
         "",
         *_costs(summary),
     ]
+
+
+def _extent(summary: Figures) -> list[str]:
+    """How many tasks were run on how many logs, and which were not run."""
+    logs = [r["logs"] for task in summary["tasks"].values() for r in task["entries"].values()]
+    every = f"{min(logs)}" if min(logs) == max(logs) else f"{min(logs)} to {max(logs)}"
+    text = f"Each of {len(summary['tasks'])} tasks was run on {every} logs by every entry that takes logs of its kind."
+    if summary["left_out"]:
+        text += f" Not run this time, and so without a row: {'; '.join(summary['left_out'])}."
+    return [text, ""]
 
 
 def _noise(logs: int) -> str:

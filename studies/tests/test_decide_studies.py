@@ -8,7 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offpolicy_studies.decide import delta_ope, learning, published, routing, selection, selection_trials, sets, worlds
+from offpolicy_studies.decide import (
+    delta_ope,
+    learning,
+    published,
+    replaying,
+    routing,
+    selection,
+    selection_trials,
+    sets,
+    worlds,
+)
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_prompts = pytest.mark.skipif(
@@ -104,3 +114,16 @@ def test_a_short_run_of_differences_is_resumed(tmp_path):
     assert cell["whole"]["width"][0] <= cell["alone"]["width"][0] * (1 + 1e-9)
     assert delta_ope.reproduce(options) == found
     assert "| 780 rows, β = 1 (3) | Δβ-IPS |" in (tmp_path / "table.md").read_text(encoding="utf-8")
+
+
+def test_replayed_logs_are_compared_with_online_runs_of_their_own():
+    """A learner earns more where more rows are accepted, and each value is right for its own log."""
+    supported = np.repeat([20.0, 200.0], 40)
+    value = np.repeat([0.3, 0.6], 40)
+    steps = supported + np.tile([-4.0, 4.0], 40)
+    rows = [
+        {"replayed": [v] * replaying.BINS, "online": [v] * replaying.BINS, "value": v, "truth": v, "earned": v * s,
+         "steps": s, "expected": e, "held": 1.0, "refused": 0.0}
+        for v, e, s in zip(value, supported, steps, strict=True)
+    ]  # fmt: skip
+    assert replaying._against(rows)["online"].value == pytest.approx(0, abs=1e-12)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FRESH = 4096  # contexts on which policies are valued, evenly spread (Sobol), so that few are enough
 BINS = 3
-RUNS = 2  # fresh online runs beside each replayed log
+RUNS = 8  # fresh online runs beside each replayed log
 
 
 @dataclass(frozen=True)
@@ -356,10 +356,12 @@ def _against(rows: list[Any]) -> dict[str, Any]:
     a, b = (np.array([r[key] for r in rows]) for key in ("replayed", "online"))
     p = [float(stats.ks_2samp(a[:, j], b[:, j]).pvalue) for j in range(BINS)]
     value, truth, earned, steps = (np.array([r[key] for r in rows]) for key in ("value", "truth", "earned", "steps"))
-    # A row of the log stands for the same share of a step whatever the policy: the value is that of the expected sum
-    # of rewards over the expected number of steps, a ratio, whose error the delta method gives.
-    online = earned.sum() / steps.sum()
-    gap = value - online - (earned - online * steps) / steps.mean()
+    # A row is accepted with probability c whatever the policy. So a log of n rows values the expected sum of rewards over
+    # the steps it takes, divided by c · n. Each log has its own c, and a learner earns more where c is larger: sums over
+    # all logs would weigh those more than `value` does. E[steps] = c · n in each log, which lowers the noise.
+    supported = np.array([r["expected"] for r in rows])
+    per_step = earned.sum() / steps.sum()
+    gap = value - (earned - per_step * (steps - supported)) / supported
     answered = [r["held"] for r in rows if not r["refused"]]
     return {
         "p": p, "bias": mean(value - truth), "online": mean(gap), "steps": mean(steps),

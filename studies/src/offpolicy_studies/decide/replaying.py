@@ -356,9 +356,9 @@ def _against(rows: list[Any]) -> dict[str, Any]:
     a, b = (np.array([r[key] for r in rows]) for key in ("replayed", "online"))
     p = [float(stats.ks_2samp(a[:, j], b[:, j]).pvalue) for j in range(BINS)]
     value, truth, earned, steps = (np.array([r[key] for r in rows]) for key in ("value", "truth", "earned", "steps"))
-    # A row is accepted with probability c whatever the policy. So a log of n rows values the expected sum of rewards over
-    # the steps it takes, divided by c · n. Each log has its own c, and a learner earns more where c is larger: sums over
-    # all logs would weigh those more than `value` does. E[steps] = c · n in each log, which lowers the noise.
+    # A row is accepted with probability c whatever the policy, so a log of n rows values the expected sum of rewards
+    # over the steps it takes, divided by c · n. Each log has its own c, and a learner earns more where c is larger:
+    # sums over all logs would weigh those more than `value` does. E[steps] = c · n in each log, which lowers the noise.
     supported = np.array([r["expected"] for r in rows])
     per_step = earned.sum() / steps.sum()
     gap = value - (earned - per_step * (steps - supported)) / supported
